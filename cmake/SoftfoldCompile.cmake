@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+# Compile settings of this project's own targets.
+
+if(SOFTFOLD_SANITIZE)
+  add_compile_options(-fsanitize=${SOFTFOLD_SANITIZE} -fno-sanitize-recover=all
+                      -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${SOFTFOLD_SANITIZE})
+endif()
+
+# softfold_compile(TARGET): C++20, warnings, and arithmetic exactly as written. Contraction is
+# off because a product and a sum fused on one machine and not on another would change bits;
+# where a fused operation is wanted the code says so.
+function(softfold_compile target)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+                         -Wsign-conversion -Wnon-virtual-dtor -ffp-contract=off
+                         $<$<BOOL:${SOFTFOLD_WERROR}>:-Werror>)
+endfunction()
+
+# softfold_library(NAME BACKEND sources...): the library of one backend, softfold_<backend>,
+# with the targets softfold::softfold and softfold::<backend>.
+function(softfold_library backend)
+  set(name softfold_${backend})
+  add_library(${name} ${ARGN})
+  add_library(softfold::softfold ALIAS ${name})
+  add_library(softfold::${backend} ALIAS ${name})
+  softfold_compile(${name})
+  target_link_libraries(${name} PRIVATE $<BUILD_INTERFACE:softfold_core>)
+  target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                                            $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_compile_definitions(${name} PUBLIC SOFTFOLD_BACKEND=${backend})
+  set_target_properties(${name} PROPERTIES
+    EXPORT_NAME ${backend}
+    VERSION ${PROJECT_VERSION}
+    SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+    POSITION_INDEPENDENT_CODE ON
+    CXX_VISIBILITY_PRESET hidden
+    VISIBILITY_INLINES_HIDDEN ON)
+endfunction()

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Where work runs.
+#pragma once
+
+#include <softfold/config.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+namespace softfold {
+
+/// What a queue runs on.
+struct device_info {
+  std::string backend;           ///< "cpu", "cuda", "hip" or "kokkos"
+  std::string device;            ///< the processor's name, as the system reports it
+  std::string isa;               ///< instruction set of the selected kernels
+  int threads = 0;               ///< host threads that work on a call
+  std::size_t l1_bytes = 0;      ///< data cache of one core
+  std::size_t l2_bytes = 0;      ///< second-level cache of one core
+  std::size_t l3_bytes = 0;      ///< last-level cache, 0 if there is none
+};
+
+struct queue_options {
+  /// Host threads to use; 0 means all that the process may run on.
+  int threads = 0;
+};
+
+inline namespace SOFTFOLD_BACKEND {
+
+/// An ordered sequence of work and the scratch memory it needs. On the CPU a call is complete
+/// when it returns and wait() has nothing to do; on a GPU calls are asynchronous and in order.
+/// One queue is used by one thread at a time; different queues may run concurrently.
+class SOFTFOLD_API queue {
+ public:
+  /// The default device, all threads that the process may run on. SOFTFOLD_ISA in the
+  /// environment (baseline, avx2, avx512) forces the kernels' instruction set on the CPU.
+  queue();
+  /// Throws error(invalid_argument) if options.threads is negative, or if SOFTFOLD_ISA names
+  /// an instruction set that is unknown or that the processor lacks.
+  explicit queue(const queue_options& options);
+  ~queue();
+  queue(queue&& other) noexcept;
+  queue& operator=(queue&& other) noexcept;
+
+  /// Returns when all work on the queue is complete. Throws error(backend_failure) if some of
+  /// it failed.
+  void wait();
+
+  /// Grows the scratch memory to at least `bytes`, so that no later call that needs at most
+  /// that much allocates.
+  void reserve(std::size_t bytes);
+
+  [[nodiscard]] const device_info& info() const noexcept;
+
+  /// The backend's part of the queue; for the library's own use.
+  struct state;
+  [[nodiscard]] state& self() noexcept { return *state_; }
+
+ private:
+  std::unique_ptr<state> state_;
+};
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// softfold: parallel online softmax and fused softmax + top-k.
+///
+/// Conventions that hold for every function here:
+///
+/// - Matrices are [rows, cols]; each row is worked on by itself. The last dimension is
+///   contiguous, the row stride is any number >= cols, the base has any alignment of its type.
+/// - Inputs are f32, f64, f16 or bf16. An output named `values`, `y`, `lse`, `probabilities` or
+///   `logits` has the input's type, or f32 (f64 for f64 input). All arithmetic on f16, bf16 and
+///   f32 input is f32 or wider, on f64 input f64; an output is rounded once.
+/// - `scale` multiplies every element before the softmax (1/temperature). It is first rounded to
+///   the type of the arithmetic, must be finite there, and may be 0 (uniform over the elements
+///   that are not -infinity) or negative.
+/// - A row with a NaN gives NaN; a row with +infinity (after scaling) and no NaN gives
+///   logsumexp = +infinity and NaN elsewhere; a row of -infinity only gives logsumexp =
+///   -infinity and, elsewhere, what `empty_row` says. rows = 0, cols = 0 or k = 0 is a success;
+///   nothing is launched then, and nothing is written but the logsumexp of cols = 0, -infinity.
+/// - An output may be the input itself (same pointer, stride and element size). Any other
+///   overlap between an input and an output, or between two outputs, is an error.
+/// - Errors throw softfold::error before anything is written.
+/// - The same call on the same machine and configuration gives the same bits every time; a
+///   row's bits depend neither on the other rows of the matrix nor on the number of threads.
+/// - Work is proportional to rows * cols. Element counts and offsets are 64-bit.
+///
+/// docs/semantics.md has the accuracy bounds and every special case.
+#pragma once
+
+#include <softfold/config.hpp>
+#include <softfold/dtype.hpp>
+#include <softfold/error.hpp>
+#include <softfold/matrix_view.hpp>
+#include <softfold/max_sum.hpp>
+#include <softfold/queue.hpp>
+#include <softfold/version.hpp>
+
+namespace softfold {
+
+/// What softmax and log-softmax write for a row that has no element above -infinity and no NaN.
+enum class empty_row : std::uint8_t {
+  nan,   ///< NaN
+  zero,  ///< 0 for softmax, -infinity for log-softmax
+};
+
+struct softmax_options {
+  double scale = 1;
+  softfold::empty_row empty_row = softfold::empty_row::nan;
+};
+
+struct logsumexp_options {
+  double scale = 1;
+};
+
+struct softmax_topk_options {
+  double scale = 1;
+  softfold::empty_row empty_row = softfold::empty_row::nan;
+  /// If it has data: the k selected elements of x, unscaled, [rows, k].
+  matrix_ref logits = {};
+  /// If it has data: the logsumexp of the scaled row, [rows].
+  vector_ref lse = {};
+};
+
+inline namespace SOFTFOLD_BACKEND {
+
+/// y[r, i] = exp(s x[r, i] - lse(r)), where lse(r) = log(sum over i of exp(s x[r, i])).
+///
+/// x and y are [rows, cols]. One or two reads of x and one write of y: the online normaliser of
+/// Milakov and Gimelshein (arXiv 1805.02867), folded per block and combined.
+SOFTFOLD_API void softmax(queue& q, const_matrix_ref x, matrix_ref y,
+                          const softmax_options& options = {});
+
+/// y[r, i] = (s x[r, i] - m) - log d, where (m, d) is the row's state. Accurate also where the
+/// elements are large, which x - logsumexp is not. Shapes, cost and source as softmax.
+SOFTFOLD_API void log_softmax(queue& q, const_matrix_ref x, matrix_ref y,
+                              const softmax_options& options = {});
+
+/// lse[r] = log(sum over i of exp(s x[r, i])). x is [rows, cols], lse is [rows]. One read of x.
+SOFTFOLD_API void logsumexp(queue& q, const_matrix_ref x, vector_ref lse,
+                            const logsumexp_options& options = {});
+
+/// The k = indices.cols largest elements of each row, in order, with their column indices.
+///
+/// x is [rows, cols]; values and indices are [rows, k] with 0 <= k <= cols; indices are i32 or
+/// i64 (i32 only while cols <= 2^31 - 1). The order is total: NaN before +infinity before finite
+/// values from large to small (+0 equal to -0) before -infinity; equal elements by lower index.
+/// The answer is therefore unique. One read of x while k is small beside cols.
+SOFTFOLD_API void topk(queue& q, const_matrix_ref x, matrix_ref values, matrix_ref indices);
+
+/// topk, with the softmax probability over the whole row of each selected element. The elements
+/// of x are ranked, not their rounded probabilities, whatever the scale. One read of x.
+///
+/// x is [rows, cols]; probabilities and indices are [rows, k]; types and k as topk.
+SOFTFOLD_API void softmax_topk(queue& q, const_matrix_ref x, matrix_ref probabilities,
+                               matrix_ref indices, const softmax_topk_options& options = {});
+
+/// partials[r] = the state of row r of x_part, a range of columns of a larger matrix.
+///
+/// x_part is [rows, any number of columns]; partials is [rows], max_sum<float>, or
+/// max_sum<double> for f64 input. One read of x_part.
+SOFTFOLD_API void fold(queue& q, const_matrix_ref x_part, partials_ref partials,
+                       const logsumexp_options& options = {});
+
+/// partials[r] = partials[r] + more[r]: (m1, d1) + (m2, d2) = (M, d1 exp(m1 - M) +
+/// d2 exp(m2 - M)) with M = max(m1, m2). Associative and commutative up to rounding; the default
+/// max_sum is the identity. Both are [rows] and of one type; they may be the same memory.
+SOFTFOLD_API void combine(queue& q, const_partials_ref more, partials_ref partials);
+
+/// The softmax of a part of each row, given the states of the whole rows: y[r, i] =
+/// exp(s x_part[r, i] - max(r)) / sum(r). The scale must be the one the states were folded with.
+///
+/// x_part and y are [rows, cols of the part], partials is [rows]. One read and one write.
+SOFTFOLD_API void normalize(queue& q, const_matrix_ref x_part, const_partials_ref partials,
+                            matrix_ref y, const softmax_options& options = {});
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold
