@@ -18,7 +18,8 @@ struct half {
   std::uint16_t bits = 0;
 
   half() = default;
-  explicit constexpr half(float value) noexcept : bits(round(std::bit_cast<std::uint32_t>(value))) {}
+  explicit constexpr half(float value) noexcept
+      : bits(round(std::bit_cast<std::uint32_t>(value))) {}
   static constexpr half from_bits(std::uint16_t b) noexcept {
     half h;
     h.bits = b;
@@ -139,7 +140,9 @@ struct dtype_of<std::int64_t> : dtype_is<dtype::i64> {};
 
 /// A type that a view may hold: float, double, half, bfloat16, std::int32_t, std::int64_t.
 template <class T>
-concept element = requires { detail::dtype_of<std::remove_cv_t<T>>::value; };
+concept element = requires {
+  detail::dtype_of<std::remove_cv_t<T>>::value;
+};
 
 template <element T>
 inline constexpr dtype dtype_of = detail::dtype_of<std::remove_cv_t<T>>::value;

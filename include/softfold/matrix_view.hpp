@@ -34,12 +34,13 @@ struct matrix_view {
   /// From a two-dimensional std::mdspan, or anything that answers like one, with unit stride in
   /// the last dimension.
   template <class Mdspan>
-    requires requires(const Mdspan& m) {
-      { m.data_handle() } -> std::convertible_to<T*>;
-      { m.extent(1) } -> std::convertible_to<std::int64_t>;
-      { m.stride(0) } -> std::convertible_to<std::int64_t>;
-      requires Mdspan::rank() == 2;
-    }
+  requires requires(const Mdspan& m) {
+    { m.data_handle() } -> std::convertible_to<T*>;
+    { m.extent(1) } -> std::convertible_to<std::int64_t>;
+    { m.stride(0) } -> std::convertible_to<std::int64_t>;
+    requires Mdspan::rank()
+    == 2;
+  }
   constexpr matrix_view(const Mdspan& m)  // NOLINT(google-explicit-constructor)
       : matrix_view(m.data_handle(), static_cast<std::int64_t>(m.extent(0)),
                     static_cast<std::int64_t>(m.extent(1)),
@@ -55,8 +56,8 @@ struct const_matrix_ref {
   std::int64_t stride = 0;
 
   constexpr const_matrix_ref() = default;
-  constexpr const_matrix_ref(const void* data_, dtype type_, std::int64_t rows_,
-                             std::int64_t cols_, std::int64_t stride_) noexcept
+  constexpr const_matrix_ref(const void* data_, dtype type_, std::int64_t rows_, std::int64_t cols_,
+                             std::int64_t stride_) noexcept
       : data(data_), type(type_), rows(rows_), cols(cols_), stride(stride_) {}
   template <element T>
   constexpr const_matrix_ref(matrix_view<T> m) noexcept  // NOLINT(google-explicit-constructor)
@@ -76,8 +77,8 @@ struct matrix_ref {
                        std::int64_t stride_) noexcept
       : data(data_), type(type_), rows(rows_), cols(cols_), stride(stride_) {}
   template <element T>
-    requires(!std::is_const_v<T>)
-  constexpr matrix_ref(matrix_view<T> m) noexcept  // NOLINT(google-explicit-constructor)
+  requires(!std::is_const_v<T>) constexpr matrix_ref(
+      matrix_view<T> m) noexcept  // NOLINT(google-explicit-constructor)
       : matrix_ref(m.data, dtype_of<T>, m.rows, m.cols, m.stride) {}
   constexpr operator const_matrix_ref() const noexcept {  // NOLINT(google-explicit-constructor)
     return {data, type, rows, cols, stride};
@@ -97,7 +98,9 @@ struct max_sum_dtype<max_sum<float>> : dtype_is<dtype::f32> {};
 template <>
 struct max_sum_dtype<max_sum<double>> : dtype_is<dtype::f64> {};
 template <class T>
-concept max_sum_state = requires { max_sum_dtype<std::remove_cv_t<T>>::value; };
+concept max_sum_state = requires {
+  max_sum_dtype<std::remove_cv_t<T>>::value;
+};
 }  // namespace detail
 
 /// A writable contiguous vector, one value for each row. Converts from std::span, std::vector,
@@ -111,8 +114,9 @@ struct vector_ref {
   constexpr vector_ref(void* data_, dtype type_, std::int64_t size_) noexcept
       : data(data_), type(type_), size(size_) {}
   template <detail::contiguous Range>
-    requires element<detail::data_t<Range>> && (!std::is_const_v<detail::data_t<Range>>)
-  constexpr vector_ref(Range&& range) noexcept  // NOLINT
+  requires element<detail::data_t<Range>> &&
+      (!std::is_const_v<detail::data_t<Range>>)constexpr vector_ref(
+          Range&& range) noexcept  // NOLINT
       : vector_ref(std::ranges::data(range), dtype_of<detail::data_t<Range>>,
                    static_cast<std::int64_t>(std::ranges::size(range))) {}
 };
@@ -127,12 +131,11 @@ struct const_partials_ref {
   constexpr const_partials_ref(const void* data_, dtype type_, std::int64_t size_) noexcept
       : data(data_), type(type_), size(size_) {}
   template <detail::contiguous Range>
-    requires detail::max_sum_state<detail::data_t<Range>>
+  requires detail::max_sum_state<detail::data_t<Range>>
   constexpr const_partials_ref(Range&& range) noexcept  // NOLINT
-      : const_partials_ref(
-            std::ranges::data(range),
-            detail::max_sum_dtype<std::remove_cv_t<detail::data_t<Range>>>::value,
-            static_cast<std::int64_t>(std::ranges::size(range))) {}
+      : const_partials_ref(std::ranges::data(range),
+                           detail::max_sum_dtype<std::remove_cv_t<detail::data_t<Range>>>::value,
+                           static_cast<std::int64_t>(std::ranges::size(range))) {}
 };
 
 /// Writable row states, max_sum<float> (type f32) or max_sum<double> (type f64).
@@ -145,11 +148,10 @@ struct partials_ref {
   constexpr partials_ref(void* data_, dtype type_, std::int64_t size_) noexcept
       : data(data_), type(type_), size(size_) {}
   template <detail::contiguous Range>
-    requires detail::max_sum_state<detail::data_t<Range>> &&
-             (!std::is_const_v<detail::data_t<Range>>)
-  constexpr partials_ref(Range&& range) noexcept  // NOLINT
-      : partials_ref(std::ranges::data(range),
-                     detail::max_sum_dtype<detail::data_t<Range>>::value,
+  requires detail::max_sum_state<detail::data_t<Range>> &&
+      (!std::is_const_v<detail::data_t<Range>>)constexpr partials_ref(
+          Range&& range) noexcept  // NOLINT
+      : partials_ref(std::ranges::data(range), detail::max_sum_dtype<detail::data_t<Range>>::value,
                      static_cast<std::int64_t>(std::ranges::size(range))) {}
   constexpr operator const_partials_ref() const noexcept {  // NOLINT
     return {data, type, size};

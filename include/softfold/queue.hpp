@@ -13,13 +13,13 @@ namespace softfold {
 
 /// What a queue runs on.
 struct device_info {
-  std::string backend;           ///< "cpu", "cuda", "hip" or "kokkos"
-  std::string device;            ///< the processor's name, as the system reports it
-  std::string isa;               ///< instruction set of the selected kernels
-  int threads = 0;               ///< host threads that work on a call
-  std::size_t l1_bytes = 0;      ///< data cache of one core
-  std::size_t l2_bytes = 0;      ///< second-level cache of one core
-  std::size_t l3_bytes = 0;      ///< last-level cache, 0 if there is none
+  std::string backend;       ///< "cpu", "cuda", "hip" or "kokkos"
+  std::string device;        ///< the processor's name, as the system reports it
+  std::string isa;           ///< instruction set of the selected kernels
+  int threads = 0;           ///< host threads that work on a call
+  std::size_t l1_bytes = 0;  ///< data cache of one core
+  std::size_t l2_bytes = 0;  ///< second-level cache of one core
+  std::size_t l3_bytes = 0;  ///< last-level cache, 0 if there is none
 };
 
 struct queue_options {

@@ -16,8 +16,8 @@
 ///   logsumexp = +infinity and NaN elsewhere; a row of -infinity only gives logsumexp =
 ///   -infinity and, elsewhere, what `empty_row` says. rows = 0, cols = 0 or k = 0 is a success;
 ///   nothing is launched then, and nothing is written but the logsumexp of cols = 0, -infinity.
-/// - An output may be the input itself (same pointer, stride and element size). Any other
-///   overlap between an input and an output, or between two outputs, is an error.
+/// - y may be the input itself (same pointer, stride and element size). Any other overlap
+///   between an input and an output, or between two outputs, is an error.
 /// - Errors throw softfold::error before anything is written.
 /// - The same call on the same machine and configuration gives the same bits every time; a
 ///   row's bits depend neither on the other rows of the matrix nor on the number of threads.
@@ -33,6 +33,8 @@
 #include <softfold/max_sum.hpp>
 #include <softfold/queue.hpp>
 #include <softfold/version.hpp>
+
+#include <cstdint>
 
 namespace softfold {
 

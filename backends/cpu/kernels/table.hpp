@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// What the kernels of one instruction set offer to the rest of the backend: plain structs and
+/// a table of functions. Includes nothing with inline functions, because the translation units
+/// that are compiled for a wide instruction set must not emit code that others may link to.
+#pragma once
+
+#include <cstdint>
+
+namespace softfold::cpu_backend {
+
+/// How e(x), the exponential of a row's element relative to the row's origin, is computed. The
+/// softmax is e(x) / sum of e.
+enum class form : std::uint8_t {
+  power,    ///< exp(s x) 2^-origin: no subtraction rounds; for |s max| below 310 (f64: 2839)
+  careful,  ///< exp(g fma(s, fma(a, x, -b), -c)): for rows far from zero and any scale
+  uniform,  ///< s = 0: 1, or 0 for -infinity
+};
+
+struct frame {
+  form how = form::power;
+  double scale = 1;
+  double origin = 0;  ///< power: an integer, the exponent of two that e is relative to
+  /// careful: centred on the row's maximum m, (a, b, c, g) = (1/2, m/2, 0, 2), where halving
+  /// keeps x - m finite; relative to a scaled maximum M, (1, 0, M, 1).
+  double a = 1, b = 0, c = 0, g = 1;
+};
+
+/// The sum of many terms, with the rounding errors of the additions carried along.
+struct compensated_sum {
+  double value = 0;
+  double lost = 0;
+};
+
+/// The power fold of up to segment_columns consecutive elements of a row. Segments always
+/// start at multiples of segment_columns, so that a row's result does not depend on which
+/// threads fold which segments.
+struct segment_state {
+  double max = 0;          ///< of x, unscaled; -infinity if no element is above it
+  double origin = 0;       ///< the power form's; meaningless while max = -infinity
+  double sum = 0;          ///< of e(x), relative to origin
+  bool one_origin = true;  ///< kept exponentials are all relative to `origin`
+};
+
+inline constexpr std::int64_t segment_columns = 8192;
+
+/// Rows of at most this many vectors are short: one kernel call works on many.
+inline constexpr int short_row_vectors = 16;
+
+/// A group is `group_vectors` consecutive vectors; its maxima, one per lane, are what top-k
+/// keeps of it in the first pass.
+inline constexpr int group_vectors = 8;
+
+/// What a careful look at a row finds.
+struct row_scan {
+  double max = 0;  ///< ignoring NaN; -infinity if there is none
+  double min = 0;  ///< ignoring NaN; +infinity if there is none
+  bool has_nan = false;
+};
+
+/// A destination of a row's results.
+struct destination {
+  void* data = nullptr;
+  bool stream = false;  ///< store past the caches
+};
+
+/// Elements that top-k still considers: values as f32 or f64, columns.
+struct candidates {
+  void* values = nullptr;
+  std::int64_t* columns = nullptr;
+  std::int64_t count = 0;       ///< elements above the threshold, then those equal to it
+  std::int64_t equal_left = 0;  ///< how many more elements equal to the threshold to take
+};
+
+/// Rows short enough for one kernel call to work on many.
+struct short_rows {
+  const void* x = nullptr;
+  void* y = nullptr;  ///< softmax and log-softmax: [rows, cols]; logsumexp: one f32 or f64 a row
+  std::int64_t x_stride = 0;
+  std::int64_t y_stride = 0;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  double scale = 1;
+  double empty_value = 0;  ///< for each element of a row with nothing above -infinity
+};
+
+/// Kernels that read one input type. A is float, or double for f64 input.
+struct input_kernels {
+  /// Power fold of x[0, n), n <= segment_columns. False if the row needs the careful way: NaN,
+  /// +infinity, or a maximum too far from zero. `kept`, if not null, receives e(x) as A.
+  /// `groups`, if not null, receives the group maxima as A: group_vectors vectors a group, the
+  /// last one padded with -infinity.
+  bool (*fold)(const void* x, std::int64_t n, double scale, void* kept, void* groups,
+               segment_state* state);
+  /// max, min and NaN of x[0, n).
+  void (*scan)(const void* x, std::int64_t n, row_scan* result);
+  /// Group maxima alone. False if there is a NaN.
+  bool (*group_maxima)(const void* x, std::int64_t n, void* groups);
+  /// sum of e(x[i]).
+  double (*sum)(const void* x, std::int64_t n, const frame* frame);
+  /// e(x[i]) as A.
+  void (*exponentials)(const void* x, std::int64_t n, const frame* frame, void* e);
+  /// Appends the elements of x[0, n) above the threshold, and the first ones equal to it.
+  /// `groups` are the maxima of the same elements; `column` is the column of x[0].
+  void (*filter)(const void* x, std::int64_t n, const void* groups, double threshold,
+                 std::int64_t column, candidates* found);
+};
+
+/// Kernels that read one type and write another.
+struct output_kernels {
+  /// y[i] = e(x[i]) * factor
+  void (*probabilities)(const void* x, std::int64_t n, const frame* frame, double factor,
+                        destination y);
+  /// y[i] = (log e(x[i]) - high) - low
+  void (*log_probabilities)(const void* x, std::int64_t n, const frame* frame, double high,
+                            double low, destination y);
+  /// y[i] = e[i] * factor for kept exponentials e
+  void (*scaled)(const void* e, std::int64_t n, double factor, destination y);
+  void (*short_softmax)(const short_rows* rows);
+  void (*short_log_softmax)(const short_rows* rows);
+  void (*short_logsumexp)(const short_rows* rows);  ///< f32 or f64 results only
+};
+
+enum input_type : int { input_f32, input_f64, input_f16, input_bf16, input_types };
+enum output_type : int { output_same, output_arithmetic, output_types };
+
+struct kernel_table {
+  const char* isa;
+  int lanes_f32;
+  input_kernels input[input_types];
+  output_kernels output[input_types][output_types];
+};
+
+// One for each translation unit in isa/.
+extern const kernel_table baseline_kernels;
+#if defined(__x86_64__)
+extern const kernel_table avx2_kernels;
+extern const kernel_table avx512_kernels;
+#endif
+
+}  // namespace softfold::cpu_backend

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// What a queue of the CPU backend owns: an arena of threads, the selected kernels and scratch
+/// memory.
+#pragma once
+
+#include "machine.hpp"
+#include "plan.hpp"
+
+#include <softfold/queue.hpp>
+
+#include <tbb/task_arena.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace softfold::cpu_backend {
+
+/// Cache-line aligned memory that only grows.
+class scratch {
+ public:
+  /// At least `bytes` bytes, contents undefined. Throws error(out_of_memory).
+  std::byte* at_least(std::size_t bytes);
+
+ private:
+  struct release {
+    void operator()(std::byte* p) const noexcept;
+  };
+  std::unique_ptr<std::byte, release> memory_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace softfold::cpu_backend
+
+namespace softfold::inline cpu {
+
+struct queue::state {
+  explicit state(const queue_options& options);
+
+  cpu_backend::machine machine;
+  const cpu_backend::kernel_table& kernels;
+  device_info info;
+  tbb::task_arena arena;
+  cpu_backend::scratch scratch;
+};
+
+}  // namespace softfold::inline cpu

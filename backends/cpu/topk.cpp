@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// topk and softmax_topk: check -> plan -> launch.
+#include "parallel.hpp"
+#include "row.hpp"
+#include "row_fold.hpp"
+#include "selection.hpp"
+
+#include <core/check.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <limits>
+
+namespace softfold::cpu_backend {
+namespace {
+
+/// A checked call. Outputs without data are not wanted.
+struct problem {
+  const_matrix_ref x;
+  matrix_ref indices;
+  matrix_ref values;         ///< topk's values, softmax_topk's logits
+  matrix_ref probabilities;  ///< if wanted, the row is folded
+  vector_ref lse;
+  double scale;
+  empty_row policy;
+
+  [[nodiscard]] bool folds() const { return probabilities.data != nullptr || lse.data != nullptr; }
+};
+
+/// What one task works with.
+struct workspace {
+  segment_state* segments;
+  void* exponentials;
+  std::byte* selection;
+};
+
+struct workspace_size {
+  std::size_t segments, exponentials, selection;
+  [[nodiscard]] std::size_t each() const { return segments + exponentials + selection; }
+  [[nodiscard]] workspace at(std::byte* memory) const {
+    return {reinterpret_cast<segment_state*>(memory), memory + segments,
+            memory + segments + exponentials};
+  }
+};
+
+workspace_size workspace_of(const problem& p, std::int64_t lanes) {
+  const auto round_up = [](std::size_t bytes) { return (bytes + 63) / 64 * 64; };
+  const dtype computed = core::arithmetic_type(p.x.type);
+  const std::int64_t k = p.indices.cols;
+  return {
+      .segments = round_up(static_cast<std::size_t>(segments_of(p.x.cols)) * sizeof(segment_state)),
+      .exponentials = round_up(static_cast<std::size_t>(k) * size_of(computed)),
+      .selection = k == 0 ? 0 : selection::bytes(p.x.cols, k, lanes, computed)};
+}
+
+/// One read of the row: its state, if wanted, and its k best elements.
+row_state read_row(const problem& p, const plan& plan, const typed_kernels& kernels, const void* x,
+                   const workspace& work, selection& best) {
+  const std::int64_t cols = p.x.cols;
+  const bool folds = p.folds();
+  std::atomic<bool> ordinary = !folds || ordinary_scale(p.scale);
+  std::atomic<bool> has_nan = false;
+  for (std::int64_t chunk = 0; chunk < cols && !has_nan; chunk += chunk_columns) {
+    const std::int64_t columns = std::min(chunk_columns, cols - chunk);
+    const void* const chunk_x = kernels.at(x, chunk);
+    over_segments(plan, columns, [&](std::int64_t i, std::int64_t begin, std::int64_t count) {
+      const void* const part = kernels.at(chunk_x, begin);
+      void* const groups = kernels.computed_at(best.groups(), i * best.groups_per_segment());
+      if (folds && ordinary) {
+        if (kernels.input.fold(part, count, p.scale, nullptr, groups,
+                               &work.segments[chunk / segment_columns + i])) {
+          return;
+        }
+        ordinary = false;  // the fold stopped on the way: the maxima are not complete
+      }
+      if (!kernels.input.group_maxima(part, count, groups)) {
+        has_nan = true;
+      }
+    });
+    if (!has_nan) {
+      best.take_chunk(chunk_x, columns, chunk);
+    }
+  }
+  if (has_nan) {
+    best.take_any_row(x, cols);
+  }
+  best.finish(x);
+  if (!folds) {
+    return {};
+  }
+  return ordinary ? combine_segments(work.segments, segments_of(cols), p.scale, kernels.computed)
+                  : careful_state(kernels, x, cols, p.scale);
+}
+
+void write_indices(const problem& p, std::int64_t r, const std::int64_t* columns) {
+  const std::int64_t k = p.indices.cols;
+  if (p.indices.type == dtype::i64) {
+    std::copy(columns, columns + k,
+              static_cast<std::int64_t*>(p.indices.data) + r * p.indices.stride);
+  } else {
+    auto* const row = static_cast<std::int32_t*>(p.indices.data) + r * p.indices.stride;
+    std::transform(columns, columns + k, row,
+                   [](std::int64_t c) { return static_cast<std::int32_t>(c); });
+  }
+}
+
+/// A row of k values to a matrix, each multiplied by a factor and rounded once.
+void write_values(const typed_kernels& kernels, const matrix_ref& to, std::int64_t r,
+                  const void* values, double factor) {
+  kernels.output.scaled(values, to.cols, factor,
+                        {kernels.result_at(to.data, r * to.stride), false});
+}
+
+void write_probabilities(const problem& p, const typed_kernels& kernels, std::int64_t r,
+                         const row_state& row, const void* values, void* exponentials) {
+  if (row.what != row_state::kind::ordinary) {
+    fill(kernels, kernels.result_at(p.probabilities.data, r * p.probabilities.stride),
+         p.probabilities.cols, fill_value(row.what, p.policy, false));
+    return;
+  }
+  kernels.arithmetic.exponentials(values, p.probabilities.cols, &row.e, exponentials);
+  write_values(kernels, p.probabilities, r, exponentials, 1 / row.sum);
+}
+
+void launch(queue::state& queue, const problem& p) {
+  const plan plan = choose_plan(
+      {.rows = p.x.rows,
+       .cols = p.x.cols,
+       .input_bytes = static_cast<std::int64_t>(size_of(p.x.type)),
+       .output_bytes = 0,
+       .arithmetic_bytes = static_cast<std::int64_t>(size_of(core::arithmetic_type(p.x.type))),
+       .in_place = false},
+      queue.machine, queue.info.threads, queue.kernels);
+  const dtype computed = core::arithmetic_type(p.x.type);
+  const std::int64_t lanes =
+      computed == dtype::f64 ? queue.kernels.lanes_f32 / 2 : queue.kernels.lanes_f32;
+  const workspace_size need = workspace_of(p, lanes);
+  const int tasks = plan.over == spread::rows ? queue.info.threads : 1;
+  std::byte* const memory = queue.scratch.at_least(need.each() * static_cast<std::size_t>(tasks));
+  const std::int64_t k = p.indices.cols;
+  const typed_kernels to_values = kernels_for(queue.kernels, p.x.type, p.values.type);
+  const typed_kernels to_probabilities = kernels_for(queue.kernels, p.x.type, p.probabilities.type);
+
+  over_rows(queue, plan, p.x.rows, [&](std::int64_t begin, std::int64_t end, int slot) {
+    const workspace work = need.at(memory + static_cast<std::size_t>(slot) * need.each());
+    for (std::int64_t r = begin; r < end; ++r) {
+      const void* const x = to_values.at(p.x.data, r * p.x.stride);
+      if (k == 0) {  // only the logsumexp is wanted
+        const row_state row = fold_row(plan, to_values, x, p.x.cols, p.scale, work.segments,
+                                       nullptr, nullptr, 0, nullptr);
+        write_real(static_cast<std::byte*>(p.lse.data) +
+                       r * static_cast<std::int64_t>(size_of(p.lse.type)),
+                   p.lse.type, logsumexp_of(row, computed));
+        continue;
+      }
+      selection best(to_values, lanes, p.x.cols, k, work.selection);
+      const row_state row = read_row(p, plan, to_values, x, work, best);
+      write_indices(p, r, best.columns());
+      if (p.values.data != nullptr) {
+        write_values(to_values, p.values, r, best.values(), 1);
+      }
+      if (p.probabilities.data != nullptr) {
+        write_probabilities(p, to_probabilities, r, row, best.values(), work.exponentials);
+      }
+      if (p.lse.data != nullptr) {
+        write_real(static_cast<std::byte*>(p.lse.data) +
+                       r * static_cast<std::int64_t>(size_of(p.lse.type)),
+                   p.lse.type, logsumexp_of(row, computed));
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace softfold::cpu_backend
+
+namespace softfold::inline cpu {
+
+using namespace cpu_backend;
+
+void topk(queue& q, const_matrix_ref x, matrix_ref values, matrix_ref indices) {
+  constexpr const char* name = "topk";
+  core::check_input({name, "x"}, x);
+  core::check_indices({name, "indices"}, indices, x);
+  core::check_output({name, "values"}, values, x.rows, indices.cols, x.type);
+  core::check_overlap(name, {"x", x}, {{"values", values}, {"indices", indices}}, false);
+  if (x.rows > 0 && indices.cols > 0) {
+    launch(q.self(), {x, indices, values, {}, {}, 1, empty_row::nan});
+  }
+}
+
+void softmax_topk(queue& q, const_matrix_ref x, matrix_ref probabilities, matrix_ref indices,
+                  const softmax_topk_options& options) {
+  constexpr const char* name = "softmax_topk";
+  const std::int64_t k = indices.cols;
+  core::check_input({name, "x"}, x);
+  core::check_indices({name, "indices"}, indices, x);
+  core::check_output({name, "probabilities"}, probabilities, x.rows, k, x.type);
+  const double scale = core::check_scale(name, options.scale, x.type);
+  core::check_empty_row(name, options.empty_row);
+  const matrix_ref& logits = options.logits;
+  if (logits.data != nullptr) {
+    core::check_output({name, "logits"}, logits, x.rows, k, x.type);
+  }
+  const vector_ref& lse = options.lse;
+  const_matrix_ref lse_column;
+  if (lse.data != nullptr) {
+    core::check_output_type({name, "lse"}, lse.type, x.type);
+    lse_column = core::check_vector({name, "lse"}, lse.data, lse.type, lse.size, x.rows);
+  }
+  core::check_overlap(name, {"x", x},
+                      {{"probabilities", probabilities},
+                       {"indices", indices},
+                       {"logits", logits.data != nullptr ? logits : matrix_ref{}},
+                       {"lse", lse_column}},
+                      false);
+  if (x.rows == 0 || (k == 0 && lse.data == nullptr)) {
+    return;
+  }
+  launch(q.self(), {x, indices, logits, probabilities, lse, scale, options.empty_row});
+}
+
+}  // namespace softfold::inline cpu

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Constants of the exponential that the host backends share: exp(x) = 2^n (1 + t + t^2 q(t))
+/// with n = round(x log2 e) and t = x - n ln 2 in two steps (Cody and Waite). q is the minimax
+/// polynomial of the relative error on |t| <= 1.0005 ln(2) / 2, found by the Remez exchange.
+#pragma once
+
+#include <cstdint>
+
+namespace softfold::core {
+
+template <class T>
+struct exponential;
+
+template <>
+struct exponential<float> {
+  using bits = std::uint32_t;
+  static constexpr float log2_e = 0x1.715476p+0F;
+  static constexpr float ln2_high = 0x1.62e4p-1F;  ///< 14 bits: n * ln2_high is exact for |n| < 512
+  static constexpr float ln2_low = 0x1.7f7d1cp-20F;
+  /// q from its highest coefficient down; the polynomial's relative error is 3.1e-9.
+  static constexpr float q[] = {0x1.6a23eep-10F, 0x1.123a20p-7F, 0x1.5558f2p-5F, 0x1.555492p-3F,
+                                0x1.fffffcp-2F};
+  /// Adding it rounds a float to an integer, which then stands in its low bits.
+  static constexpr float round_magic = 0x1.8p23F;
+  static constexpr int mantissa_bits = 23;
+  static constexpr int exponent_bias = 127;
+};
+
+template <>
+struct exponential<double> {
+  using bits = std::uint64_t;
+  static constexpr double log2_e = 0x1.71547652b82fep+0;
+  static constexpr double ln2_high = 0x1.62e42fefap-1;
+  static constexpr double ln2_low = 0x1.cf79abc9e3b3ap-40;
+  /// Relative error 3.7e-18.
+  static constexpr double q[] = {
+      0x1.ad7f3ee5d2f80p-26, 0x1.28ad9b8648615p-22, 0x1.71df25b30d420p-19, 0x1.a01999e26209fp-16,
+      0x1.a01a012a0f35cp-13, 0x1.6c16c18438b11p-10, 0x1.1111111127d0ep-7,  0x1.555555555083ep-5,
+      0x1.55555555554f9p-3,  0x1.000000000000ap-1};
+  static constexpr double round_magic = 0x1.8p52;
+  static constexpr int mantissa_bits = 52;
+  static constexpr int exponent_bias = 1023;
+};
+
+/// 1 + t + t^2 q(t), by Horner's rule. V is a scalar or a vector of T with a function
+/// fma(a, b, c) = a * b + c found by argument-dependent lookup, and V(T) broadcasts.
+template <class T, class V>
+inline __attribute__((always_inline)) V exponential_polynomial(V t) {
+  using constants = exponential<T>;
+  V p = V(constants::q[0]);
+  constexpr int terms = static_cast<int>(sizeof(constants::q) / sizeof(T));
+#pragma GCC unroll 16
+  for (int i = 1; i < terms; ++i) {
+    p = fma(p, t, V(constants::q[i]));
+  }
+  p = fma(p, t, V(T{1}));
+  return fma(p, t, V(T{1}));
+}
+
+}  // namespace softfold::core

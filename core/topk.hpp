@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// The order of top-k, and sorted lists of k elements as a monoid.
+///
+/// The order is total: NaN, then +infinity down to -infinity with +0 equal to -0; equal values
+/// by lower index. It is the order of unsigned keys, larger first, so that it is the same on
+/// every backend and merging lists in any order gives the one answer.
+#pragma once
+
+#include <core/monoid.hpp>
+
+#include <softfold/dtype.hpp>
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+namespace softfold::core {
+
+/// Unsigned key of a value: a ranks before b exactly if order_key(a) > order_key(b). Every NaN
+/// has the greatest key, +0 and -0 have one key. No value has key 0.
+SOFTFOLD_HD constexpr std::uint32_t order_key(float x) {
+  if (x != x) {
+    return std::numeric_limits<std::uint32_t>::max();
+  }
+  const auto u = std::bit_cast<std::uint32_t>(x == 0 ? 0.0F : x);
+  return (u & 0x80000000U) != 0 ? ~u : u | 0x80000000U;
+}
+
+SOFTFOLD_HD constexpr std::uint64_t order_key(double x) {
+  if (x != x) {
+    return std::numeric_limits<std::uint64_t>::max();
+  }
+  const auto u = std::bit_cast<std::uint64_t>(x == 0 ? 0.0 : x);
+  return (u & 0x8000000000000000U) != 0 ? ~u : u | 0x8000000000000000U;
+}
+
+/// The value of a key: what order_key was given, with +0 for -0 and one NaN for all.
+template <class T>
+SOFTFOLD_HD constexpr T value_of_key(std::uint64_t key) {
+  using bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+  constexpr bits sign = bits{1} << (sizeof(T) * 8 - 1);
+  const auto k = static_cast<bits>(key);
+  if (k == std::numeric_limits<bits>::max()) {
+    return std::numeric_limits<T>::quiet_NaN();
+  }
+  return std::bit_cast<T>((k & sign) != 0 ? static_cast<bits>(k ^ sign) : static_cast<bits>(~k));
+}
+
+/// An element with its column.
+template <class T>
+struct ranked {
+  T value = -std::numeric_limits<T>::infinity();
+  std::int64_t index = std::numeric_limits<std::int64_t>::max();  ///< max: no element
+};
+
+/// Whether a stands before b in the result. An absent element stands after every element.
+template <class T>
+SOFTFOLD_HD constexpr bool ranks_before(const ranked<T>& a, const ranked<T>& b) {
+  const auto ka = order_key(a.value);
+  const auto kb = order_key(b.value);
+  return ka != kb ? ka > kb : a.index < b.index;
+}
+
+/// The best K elements of a part in order, absent elements last.
+template <class T, int K>
+struct topk_list {
+  static_assert(K > 0);
+  ranked<T> items[static_cast<std::size_t>(K)];
+
+  /// Inserts one element: O(1) if it ranks after the list's last, else O(K).
+  SOFTFOLD_HD constexpr void insert(ranked<T> candidate) {
+    if (!ranks_before(candidate, items[K - 1])) {
+      return;
+    }
+    int i = K - 1;
+    for (; i > 0 && ranks_before(candidate, items[i - 1]); --i) {
+      items[i] = items[i - 1];
+    }
+    items[i] = candidate;
+  }
+};
+
+/// Sorted lists under merge. With max_sum_monoid in a product_monoid: softmax + top-k in one
+/// fold.
+template <class T, int K>
+struct topk_monoid {
+  using value_type = topk_list<T, K>;
+
+  SOFTFOLD_HD static constexpr value_type identity() { return {}; }
+
+  SOFTFOLD_HD static constexpr value_type lift(T value, std::int64_t index) {
+    value_type list{};
+    list.items[0] = {value, index};
+    return list;
+  }
+
+  SOFTFOLD_HD static constexpr value_type combine(const value_type& a, const value_type& b) {
+    value_type merged{};
+    int from_a = 0;
+    for (int i = 0; i < K; ++i) {
+      const int from_b = i - from_a;
+      merged.items[i] =
+          ranks_before(b.items[from_b], a.items[from_a]) ? b.items[from_b] : a.items[from_a++];
+    }
+    return merged;
+  }
+};
+
+/// Softmax + top-k: (m, d, best K) as one monoid.
+template <class T, int K>
+using softmax_topk_monoid = product_monoid<max_sum_monoid<T>, topk_monoid<T, K>>;
+
+}  // namespace softfold::core
