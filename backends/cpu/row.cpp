@@ -31,6 +31,12 @@ double to_type(double x, dtype computed) {
   return computed == dtype::f64 ? x : static_cast<double>(static_cast<float>(x));
 }
 
+/// The sum of exponentials relative to the maximum, of a form that has them so.
+double sum_of_relative(const row_state& row) {
+  return row.e.how == form::careful ? std::ldexp(row.sum, static_cast<int>(careful_origin))
+                                    : row.sum;
+}
+
 /// n ln 2 for an integer n, as an exact part and the rest.
 split_log times_ln2(double n) {
   return {n * core::exponential<double>::ln2_high, n * core::exponential<double>::ln2_low};
@@ -129,6 +135,7 @@ row_state careful_state(const typed_kernels& kernels, const void* x, std::int64_
     row.e.how = form::uniform;
   } else {
     row.e.how = form::careful;
+    row.e.origin = careful_origin;
     row.e.a = 0.5;
     row.e.b = top * 0.5;
     row.e.c = 0;
@@ -145,7 +152,7 @@ row_state careful_state(const typed_kernels& kernels, const void* x, std::int64_
 
 split_log log_of(const row_state& row, dtype computed) {
   if (row.e.how != form::power) {
-    return {0, std::log(row.sum)};  // these forms' logarithms are relative to the maximum
+    return {0, std::log(sum_of_relative(row))};  // these forms' log is relative to the maximum
   }
   const scaled_sum s = normalise(row.sum, row.e.origin);
   const double rest = s.log.low + std::log(s.fraction);
@@ -169,7 +176,7 @@ double logsumexp_of(const row_state& row, dtype computed) {
   }
   if (row.e.how == form::careful) {
     // The maximum itself, not rounded to the arithmetic's type.
-    return std::fma(row.e.scale, row.e.b * row.e.g, std::log(row.sum));
+    return std::fma(row.e.scale, row.e.b * row.e.g, std::log(sum_of_relative(row)));
   }
   const split_log log = log_of(row, computed);
   return log.high + log.low;
@@ -195,7 +202,7 @@ max_sum<double> partial_of(const row_state& row) {
   if (row.e.how == form::careful) {
     // Relative to the exact scaled maximum, which row.max is the rounding of.
     const double rounding = std::fma(row.e.scale, row.e.b * row.e.g, -row.max);
-    return {row.max, row.sum * std::exp(rounding)};
+    return {row.max, sum_of_relative(row) * std::exp(rounding)};
   }
   const scaled_sum s = normalise(row.sum, row.e.origin);
   return {row.max, s.fraction * std::exp(s.log.high - row.max) * (1 + s.log.low)};
@@ -226,11 +233,13 @@ row_state state_of(max_sum<double> partial, double scale, dtype computed) {
   const double quantum = computed == dtype::f64 ? 512 : 64;
   const double far = computed == dtype::f64 ? 4096 : 448;
   if (ordinary_scale(scale) && std::fabs(exponent) < far) {
-    row.e.origin = quantum * std::floor((exponent - 1.5) / quantum);
+    row.e.origin = quantum * std::floor((exponent - origin_margin) / quantum);
     const split_log power = times_ln2(row.e.origin);
     row.sum *= std::exp((partial.max - power.high) - power.low);
   } else {
     row.e.how = form::careful;
+    row.e.origin = careful_origin;
+    row.sum = std::ldexp(row.sum, -static_cast<int>(careful_origin));
     row.e.a = 1;
     row.e.b = 0;
     row.e.c = partial.max;

@@ -11,31 +11,54 @@
 namespace softfold::cpu_backend {
 namespace {
 
-/// exp(t) times the power of two whose biased exponent stands in z's low bits, where z =
-/// round(v log2 e) + magic and t = v - (z - magic) ln 2 + v_error.
+/// exp(v + v_error) 2^-origin, given magic_for(origin). v is at least flush_below(origin), which
+/// gives exactly 0. NaN gives NaN.
+///
+/// z = v log2 e + magic is rounded to a multiple of 1 (or of 1/size with a table of that size),
+/// which then stands in its low bits; n = z - magic is that multiple, t = v - n ln 2.
 template <class A, bool has_error>
 SOFTFOLD_INLINE vec<A> exponential_of(vec<A> v, vec<A> v_error, vec<A> magic) {
+  using V = vec<A>;
   using constants = core::exponential<A>;
-  const vec<A> z = fma(v, vec<A>(constants::log2_e), magic);
-  const vec<A> n = z - magic;
-  vec<A> t = fma(n, vec<A>(-constants::ln2_high), v);
-  t = fma(n, vec<A>(-constants::ln2_low), t);
+  const V z = fma(v, V(constants::log2_e), magic);
+  const V n = z - magic;
+  V t = fma(n, V(-constants::ln2_high), v);
+  t = fma(n, V(-constants::ln2_low), t);
   if constexpr (has_error) {
     t = t + v_error;
   }
-  return core::exponential_polynomial<A>(t) * low_bits_to_exponent(z);
+  if constexpr (V::table_size == 0) {
+    return core::exponential_polynomial<A>(t) * low_bits_to_exponent(z);
+  } else {
+    using table = core::exponential_table<V::table_size>;
+    V c(table::c[0]);
+#pragma GCC unroll 4
+    for (int i = 1; i < static_cast<int>(sizeof(table::c) / sizeof(float)); ++i) {
+      c = fma(c, t, V(table::c[i]));
+    }
+    c = fma(c, t, V(A{1}));
+    const V power = table_power(z);
+    return fma(power * t, c, power);
+  }
 }
 
-/// The smallest v whose exponential is not flushed to zero is just above this one.
+/// The largest v whose exponential is 0.
 template <class A>
 constexpr A flush_below(double origin) {
   return static_cast<A>((origin - core::exponential<A>::exponent_bias) * 0.6931471805599453);
 }
 
+/// What exponential_of adds to round: moved so that n - origin, biased as the bits of an
+/// exponent are, stands in the low bits. The table's entries have their own bias.
 template <class A>
 constexpr A magic_for(double origin) {
-  return static_cast<A>(core::exponential<A>::round_magic + core::exponential<A>::exponent_bias -
-                        static_cast<A>(origin));
+  using constants = core::exponential<A>;
+  if constexpr (vec<A>::table_size == 0) {
+    return static_cast<A>(constants::round_magic + constants::exponent_bias -
+                          static_cast<A>(origin));
+  } else {
+    return static_cast<A>(constants::round_magic / vec<A>::table_size - static_cast<A>(origin));
+  }
 }
 
 template <class A, bool scaled>
@@ -87,8 +110,8 @@ struct careful_form {
         c(static_cast<A>(f.c)),
         g(static_cast<A>(f.g)),
         low(static_cast<A>(log_low)),
-        lowest(flush_below<A>(0)),
-        magic(magic_for<A>(0)) {}
+        lowest(flush_below<A>(careful_origin)),
+        magic(magic_for<A>(careful_origin)) {}
 
   struct scaled_difference {
     vec<A> value, error;

@@ -137,10 +137,9 @@ bool fold_segment(const T* x, std::int64_t n, double scale, arithmetic_t<T>* kep
     if (!(exponent < limits::far)) {
       return false;
     }
-    if (empty ? exponent > -limits::far : exponent - origin > limits::quantum + 2) {
-      // At most one below the largest exponent: the sum is at least 1, and no element whose
-      // probability is a normal number is flushed.
-      const double next = limits::quantum * floor_of((exponent - 1.5) * (1 / limits::quantum));
+    if (empty ? exponent > -limits::far : exponent - origin > limits::quantum + origin_margin + 1) {
+      const double next =
+          limits::quantum * floor_of((exponent - origin_margin) * (1 / limits::quantum));
       if (!empty) {
         const double ratio = power_of_two(origin - next);
         total.value *= ratio;

@@ -12,13 +12,16 @@ namespace {
 
 enum class short_result { softmax, log_softmax, logsumexp };
 
-/// exp(s (x - m)), for s = 1 or s large enough that s * infinity is infinite.
+/// exp(s (x - m)) 2^-careful_origin, for s = 1 or s large enough that s * infinity is infinite.
 template <class A, bool scaled>
 struct centred_form {
   static constexpr A nothing = -infinity<A>;
   vec<A> m, scale, lowest, magic;
   SOFTFOLD_INLINE centred_form(A largest, A s)
-      : m(largest), scale(s), lowest(flush_below<A>(0)), magic(magic_for<A>(0)) {}
+      : m(largest),
+        scale(s),
+        lowest(flush_below<A>(careful_origin)),
+        magic(magic_for<A>(careful_origin)) {}
 
   SOFTFOLD_INLINE vec<A> exp(vec<A> x) const {
     const vec<A> d = x - m;
@@ -34,6 +37,11 @@ struct centred_form {
     }
   }
 };
+
+SOFTFOLD_INLINE double log_of_sum(double sum) {
+  return __builtin_log(
+      sum * __builtin_bit_cast(double, (1023 + static_cast<std::int64_t>(careful_origin)) << 52));
+}
 
 template <class T, class Out, short_result result, bool scaled>
 void short_rows_of(const short_rows& rows) {
@@ -79,7 +87,7 @@ void short_rows_of(const short_rows& rows) {
       const V factor(A{1} / sum);
       map_elements(static_cast<const A*>(kept), n, y, false, [&](V e) { return e * factor; });
     } else if constexpr (result == short_result::log_softmax) {
-      const V log_sum(static_cast<A>(__builtin_log(static_cast<double>(sum))));
+      const V log_sum(static_cast<A>(log_of_sum(sum)));
       const V largest(m);
       map_elements(x, n, y, false, [&](V v) {
         if constexpr (scaled) {
@@ -89,8 +97,7 @@ void short_rows_of(const short_rows& rows) {
         }
       });
     } else {
-      y[0] = static_cast<A>(rows.scale * static_cast<double>(m) +
-                            __builtin_log(static_cast<double>(sum)));
+      y[0] = static_cast<A>(rows.scale * static_cast<double>(m) + log_of_sum(sum));
     }
   }
 }

@@ -13,18 +13,27 @@ namespace softfold::cpu_backend {
 /// softmax is e(x) / sum of e.
 enum class form : std::uint8_t {
   power,    ///< exp(s x) 2^-origin: no subtraction rounds; for |s max| below 310 (f64: 2839)
-  careful,  ///< exp(g fma(s, fma(a, x, -b), -c)): for rows far from zero and any scale
+  careful,  ///< exp(g (s (a x - b) - c)) 2^-origin: for rows far from zero and any scale
   uniform,  ///< s = 0: 1, or 0 for -infinity
 };
 
+///
+/// origin is an integer, at least 25 below the exponent of the row's largest element, so that
+/// every probability that is a normal number comes from an e(x) far from underflow.
 struct frame {
   form how = form::power;
   double scale = 1;
-  double origin = 0;  ///< power: an integer, the exponent of two that e is relative to
+  double origin = 0;
   /// careful: centred on the row's maximum m, (a, b, c, g) = (1/2, m/2, 0, 2), where halving
   /// keeps x - m finite; relative to a scaled maximum M, (1, 0, M, 1).
   double a = 1, b = 0, c = 0, g = 1;
 };
+
+/// The origin of careful frames, whose largest element has e near 2^64.
+inline constexpr double careful_origin = -64;
+
+/// How far the largest element's exponent is above the origin at least.
+inline constexpr double origin_margin = 25.5;
 
 /// The sum of many terms, with the rounding errors of the additions carried along.
 struct compensated_sum {

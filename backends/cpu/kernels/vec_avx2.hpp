@@ -5,6 +5,8 @@
 
 #include "memory_types.hpp"
 
+#include <core/exponential.hpp>
+
 #include <immintrin.h>
 
 namespace softfold::cpu_backend {
@@ -122,8 +124,17 @@ struct vec<float> {
   }
   friend SOFTFOLD_INLINE vec max(vec a, vec b) { return _mm256_max_ps(a.v, b.v); }
   friend SOFTFOLD_INLINE vec min(vec a, vec b) { return _mm256_min_ps(a.v, b.v); }
-  friend SOFTFOLD_INLINE vec low_bits_to_exponent(vec z) {
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(z.v), 23));
+  /// 2^n for the multiple n of 1/table_size in z's low bits: the fraction from the table, by
+  /// the lowest bits, the integer added to the exponent. The lowest bits, which the shift moves
+  /// into the mantissa, are taken off the table's entries beforehand.
+  static constexpr int table_size = 8;
+  friend SOFTFOLD_INLINE vec table_power(vec z) {
+    static constexpr auto entries = core::exponential_table_bits<table_size>();
+    const vec table = load(reinterpret_cast<const float*>(entries.bits));
+    const __m256i fraction =
+        _mm256_castps_si256(_mm256_permutevar8x32_ps(table.v, _mm256_castps_si256(z.v)));
+    return _mm256_castsi256_ps(
+        _mm256_add_epi32(fraction, _mm256_slli_epi32(_mm256_castps_si256(z.v), 20)));
   }
 
   friend SOFTFOLD_INLINE mask equal(vec a, vec b) { return _mm256_cmp_ps(a.v, b.v, _CMP_EQ_OQ); }
@@ -143,6 +154,7 @@ template <>
 struct vec<double> {
   using element = double;
   using mask = __m256d;
+  static constexpr int table_size = 0;
   static constexpr int lanes = 4;
   __m256d v;
 

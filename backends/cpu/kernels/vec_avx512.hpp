@@ -5,6 +5,8 @@
 
 #include "memory_types.hpp"
 
+#include <core/exponential.hpp>
+
 #include <immintrin.h>
 
 namespace softfold::cpu_backend {
@@ -91,8 +93,17 @@ struct vec<float> {
   }
   friend SOFTFOLD_INLINE vec max(vec a, vec b) { return _mm512_max_ps(a.v, b.v); }
   friend SOFTFOLD_INLINE vec min(vec a, vec b) { return _mm512_min_ps(a.v, b.v); }
-  friend SOFTFOLD_INLINE vec low_bits_to_exponent(vec z) {
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(z.v), 23));
+  /// 2^n for the multiple n of 1/table_size in z's low bits: the fraction from the table, by
+  /// the lowest bits, the integer added to the exponent. The lowest bits, which the shift moves
+  /// into the mantissa, are taken off the table's entries beforehand.
+  static constexpr int table_size = 16;
+  friend SOFTFOLD_INLINE vec table_power(vec z) {
+    static constexpr auto entries = core::exponential_table_bits<table_size>();
+    const vec table = load(reinterpret_cast<const float*>(entries.bits));
+    const __m512i fraction =
+        _mm512_castps_si512(_mm512_permutexvar_ps(_mm512_castps_si512(z.v), table.v));
+    return _mm512_castsi512_ps(
+        _mm512_add_epi32(fraction, _mm512_slli_epi32(_mm512_castps_si512(z.v), 19)));
   }
 
   friend SOFTFOLD_INLINE mask equal(vec a, vec b) {
@@ -116,6 +127,7 @@ template <>
 struct vec<double> {
   using element = double;
   using mask = __mmask8;
+  static constexpr int table_size = 0;
   static constexpr int lanes = 8;
   __m512d v;
 

@@ -28,6 +28,7 @@ struct lane_types<double> {
 template <class A>
 struct vec {
   using element = A;
+  static constexpr int table_size = 0;  ///< see exponential_of; no table here
   static constexpr int lanes = 16 / static_cast<int>(sizeof(A));
   using native = typename lane_types<A>::native;
   using mask = typename lane_types<A>::mask;
