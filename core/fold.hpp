@@ -35,18 +35,22 @@ SOFTFOLD_HD typename M::value_type fold_tile(std::int64_t n, std::int64_t tile, 
   return state;
 }
 
-/// A balanced tree. Error grows with log2 n.
+/// fold_tree of the elements begin, ..., begin + n - 1; n > 0.
 template <monoid M, class Lift>
-SOFTFOLD_HD typename M::value_type fold_tree(std::int64_t n, Lift&& lift) {
-  if (n <= 0) {
-    return M::identity();
-  }
+SOFTFOLD_HD typename M::value_type fold_subtree(std::int64_t begin, std::int64_t n,
+                                                const Lift& lift) {
   if (n == 1) {
-    return lift(std::int64_t{0});
+    return lift(begin);
   }
   const std::int64_t half = n / 2;
-  return M::combine(fold_tree<M>(half, lift),
-                    fold_tree<M>(n - half, [&](std::int64_t i) { return lift(half + i); }));
+  return M::combine(fold_subtree<M>(begin, half, lift),
+                    fold_subtree<M>(begin + half, n - half, lift));
+}
+
+/// A balanced tree. Error grows with log2 n.
+template <monoid M, class Lift>
+SOFTFOLD_HD typename M::value_type fold_tree(std::int64_t n, const Lift& lift) {
+  return n <= 0 ? M::identity() : fold_subtree<M>(0, n, lift);
 }
 
 }  // namespace softfold::core
