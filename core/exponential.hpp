@@ -84,19 +84,23 @@ constexpr table_bits<size> exponential_table_bits() {
   return result;
 }
 
-/// 1 + t + t^2 q(t), by Horner's rule. V is a scalar or a vector of T with a function
-/// fma(a, b, c) = a * b + c found by argument-dependent lookup, and V(T) broadcasts.
-template <class T, class V>
+/// 1 + t + t^2 q(t). V is a scalar or a vector of T with + and * and a function fma(a, b, c) =
+/// a * b + c found by argument-dependent lookup; V(T) broadcasts. Whether fma rounds once decides
+/// how the last steps lose least.
+template <class T, bool fma_rounds_once, class V>
 inline __attribute__((always_inline)) V exponential_polynomial(V t) {
   using constants = exponential<T>;
-  V p = V(constants::q[0]);
   constexpr int terms = static_cast<int>(sizeof(constants::q) / sizeof(T));
+  V q = V(constants::q[0]);
 #pragma GCC unroll 16
   for (int i = 1; i < terms; ++i) {
-    p = fma(p, t, V(constants::q[i]));
+    q = fma(q, t, V(constants::q[i]));
   }
-  p = fma(p, t, V(T{1}));
-  return fma(p, t, V(T{1}));
+  if constexpr (fma_rounds_once) {
+    return fma(fma(q, t, V(T{1})), t, V(T{1}));
+  } else {
+    return (t * t * q + t) + V(T{1});
+  }
 }
 
 }  // namespace softfold::core

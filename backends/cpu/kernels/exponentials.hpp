@@ -28,7 +28,7 @@ SOFTFOLD_INLINE vec<A> exponential_of(vec<A> v, vec<A> v_error, vec<A> magic) {
     t = t + v_error;
   }
   if constexpr (V::table_size == 0) {
-    return core::exponential_polynomial<A>(t) * low_bits_to_exponent(z);
+    return core::exponential_polynomial<A, V::fma_rounds_once>(t) * low_bits_to_exponent(z);
   } else {
     using table = core::exponential_table<V::table_size>;
     V c(table::c[0]);

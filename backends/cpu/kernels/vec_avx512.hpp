@@ -96,6 +96,7 @@ struct vec<float> {
   /// 2^n for the multiple n of 1/table_size in z's low bits: the fraction from the table, by
   /// the lowest bits, the integer added to the exponent. The lowest bits, which the shift moves
   /// into the mantissa, are taken off the table's entries beforehand.
+  static constexpr bool fma_rounds_once = true;
   static constexpr int table_size = 16;
   friend SOFTFOLD_INLINE vec table_power(vec z) {
     static constexpr auto entries = core::exponential_table_bits<table_size>();
@@ -127,6 +128,7 @@ template <>
 struct vec<double> {
   using element = double;
   using mask = __mmask8;
+  static constexpr bool fma_rounds_once = true;
   static constexpr int table_size = 0;
   static constexpr int lanes = 8;
   __m512d v;

@@ -28,6 +28,11 @@ struct lane_types<double> {
 template <class A>
 struct vec {
   using element = A;
+#if defined(__ARM_FEATURE_FMA) || defined(__FMA__)
+  static constexpr bool fma_rounds_once = true;
+#else
+  static constexpr bool fma_rounds_once = false;
+#endif
   static constexpr int table_size = 0;  ///< see exponential_of; no table here
   static constexpr int lanes = 16 / static_cast<int>(sizeof(A));
   using native = typename lane_types<A>::native;
@@ -139,16 +144,19 @@ struct vec {
   friend SOFTFOLD_INLINE vec operator*(vec a, vec b) { return a.v * b.v; }
   /// a * b + c, rounded once where the processor can.
   friend SOFTFOLD_INLINE vec fma(vec a, vec b, vec c) {
-#if defined(__ARM_FEATURE_FMA) || defined(__FMA__)
-    vec r;
-    for (int i = 0; i < lanes; ++i) {
-      r.v[i] = sizeof(A) == 4 ? static_cast<A>(__builtin_fmaf(a.v[i], b.v[i], c.v[i]))
-                              : static_cast<A>(__builtin_fma(a.v[i], b.v[i], c.v[i]));
+    if constexpr (fma_rounds_once) {
+      vec r;
+      for (int i = 0; i < lanes; ++i) {
+        if constexpr (sizeof(A) == 4) {
+          r.v[i] = __builtin_fmaf(a.v[i], b.v[i], c.v[i]);
+        } else {
+          r.v[i] = __builtin_fma(a.v[i], b.v[i], c.v[i]);
+        }
+      }
+      return r;
+    } else {
+      return a.v * b.v + c.v;
     }
-    return r;
-#else
-    return a.v * b.v + c.v;
-#endif
   }
   /// a * b - product exactly, for product = a * b rounded.
   friend SOFTFOLD_INLINE vec product_error(vec a, vec b, vec product) {

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// The kernel tables that this processor can run.
+#pragma once
+
+#include <backends/cpu/machine.hpp>
+
+#include <softfold/error.hpp>
+
+#include <vector>
+
+inline std::vector<const softfold::cpu_backend::kernel_table*> each_isa() {
+  std::vector<const softfold::cpu_backend::kernel_table*> tables;
+  for (const char* isa : {"baseline", "avx2", "avx512"}) {
+    try {
+      tables.push_back(&softfold::cpu_backend::choose_kernels(isa));
+    } catch (const softfold::error&) {  // not on this processor
+    }
+  }
+  return tables;
+}

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# no_shared_code.sh NM ISA OBJECTS...: the object of isa/ISA.cpp defines no function that the
+# linker could pick for other translation units: code compiled for a wide instruction set must
+# not run on a processor that lacks it.
+set -euo pipefail
+nm=$1 isa=$2
+shift 2
+for object in "$@"; do
+  if [[ $object == */isa/$isa.cpp.o ]]; then
+    shared=$("$nm" --defined-only -C "$object" | awk '$2 ~ /^[TWVui]$/' || true)
+    if [[ -n $shared ]]; then
+      echo "$object shares code:"
+      echo "$shared"
+      exit 1
+    fi
+    if ! "$nm" --defined-only -C "$object" | grep -q "${isa}_kernels"; then
+      echo "$object does not define the kernel table ${isa}_kernels"
+      exit 1
+    fi
+    exit 0
+  fi
+done
+echo "no object of isa/$isa.cpp among: $*"
+exit 1

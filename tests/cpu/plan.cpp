@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plan table, asked about machines that need not exist.
+#include <backends/cpu/plan.hpp>
+
+#include <doctest/doctest.h>
+
+using namespace softfold::cpu_backend;
+
+namespace {
+
+const machine small_caches = {
+    .processor = "small", .l1_bytes = 32 << 10, .l2_bytes = 1 << 20, .l3_bytes = 16 << 20};
+
+plan plan_for(std::int64_t rows, std::int64_t cols, int threads, bool in_place = false,
+              std::int64_t input_bytes = 4, std::int64_t output_bytes = 4) {
+  return choose_plan({.rows = rows,
+                      .cols = cols,
+                      .input_bytes = input_bytes,
+                      .output_bytes = output_bytes,
+                      .arithmetic_bytes = 4,
+                      .in_place = in_place},
+                     small_caches, threads, baseline_kernels);
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("plan");
+
+TEST_CASE("whether rows are short depends on their length only") {
+  const std::int64_t longest = short_row_vectors * baseline_kernels.lanes_f32;
+  for (const std::int64_t rows : {1, 3, 1000, 10000000}) {
+    for (const int threads : {1, 2, 64}) {
+      CHECK(plan_for(rows, longest, threads).short_rows);
+      CHECK_FALSE(plan_for(rows, longest + 1, threads).short_rows);
+    }
+  }
+}
+
+TEST_CASE("one thread, or little work, is not spread") {
+  CHECK(plan_for(100000, 1000, 1).over == spread::serial);
+  CHECK(plan_for(4, 1000, 8).over == spread::serial);
+}
+
+TEST_CASE("many rows are spread by rows, few long ones by segments") {
+  CHECK(plan_for(4000, 25000, 2).over == spread::rows);
+  CHECK(plan_for(1, 128256, 2).over == spread::segments);
+  CHECK(plan_for(1, 1 << 20, 64).over == spread::segments);
+  CHECK(plan_for(3, 1 << 20, 2).over == spread::segments);
+  CHECK(plan_for(1000, 128, 2).over == spread::rows);
+}
+
+TEST_CASE("every task has rows, and enough work where rows are short") {
+  CHECK(plan_for(4000, 1 << 24, 2).rows_per_task == 1);
+  const plan p = plan_for(1000000, 16, 2);
+  CHECK(p.rows_per_task * 16 >= 16384);
+}
+
+TEST_CASE("results stay in the caches where they fit, and are streamed where they do not") {
+  CHECK_FALSE(plan_for(64, 4096, 1).stream);
+  CHECK(plan_for(64, 4096, 1).second == second_pass::scale_output);
+  CHECK(plan_for(100000, 1000, 1).stream);
+  CHECK(plan_for(1000, 1 << 20, 1).stream);
+  CHECK(plan_for(1000, 1 << 20, 1).second == second_pass::recompute);
+}
+
+TEST_CASE("the output holds exponentials only if it is wide enough and not the input") {
+  CHECK(plan_for(64, 4096, 1, true).second != second_pass::scale_output);
+  CHECK(plan_for(64, 4096, 1, false, 2, 2).second != second_pass::scale_output);
+  CHECK(plan_for(64, 4096, 1, false, 2, 4).second == second_pass::scale_output);
+}
+
+TEST_CASE("segments of one row share no scratch memory") {
+  for (const std::int64_t cols : {100000, 128256, 1 << 22}) {
+    for (const bool in_place : {false, true}) {
+      const plan p = plan_for(1, cols, 8, in_place, 2, 2);
+      REQUIRE(p.over == spread::segments);
+      CHECK(p.second == second_pass::recompute);
+    }
+  }
+}
+
+TEST_CASE("sizes whose product overflows still have a plan") {
+  const plan p = plan_for(std::int64_t{1} << 40, std::int64_t{1} << 40, 4);
+  CHECK(p.over == spread::rows);
+  CHECK(p.stream);
+}
