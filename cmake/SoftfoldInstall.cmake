@@ -27,6 +27,11 @@ if(softfold_type STREQUAL "STATIC_LIBRARY")
 else()
   set(softfold_dependencies "")
   set(softfold_pc_private .private)
+  if(CMAKE_EXECUTABLE_FORMAT STREQUAL "ELF")
+    set(softfold_map "${PROJECT_SOURCE_DIR}/cmake/softfold.map")
+    target_link_options(${softfold_target} PRIVATE "LINKER:--version-script=${softfold_map}")
+    set_property(TARGET ${softfold_target} APPEND PROPERTY LINK_DEPENDS "${softfold_map}")
+  endif()
 endif()
 
 # The CMake package.

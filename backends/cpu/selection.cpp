@@ -4,21 +4,46 @@
 #include <core/topk.hpp>
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <limits>
 
 namespace softfold::cpu_backend {
-namespace {
 
 /// An element as a key that orders like the result, larger first, and its column.
-struct entry {
+struct wide_entry {
   std::uint64_t key;
-  std::int64_t column;
+  std::int64_t at;
 
-  friend bool operator<(const entry& a, const entry& b) {  // a stands before b
-    return a.key != b.key ? a.key > b.key : a.column < b.column;
+  static wide_entry of(std::uint64_t key, std::int64_t column) { return {key, column}; }
+  [[nodiscard]] std::uint64_t order() const { return key; }
+  [[nodiscard]] std::int64_t column() const { return at; }
+  friend bool operator<(const wide_entry& a, const wide_entry& b) {  // a stands before b
+    return a.key != b.key ? a.key > b.key : a.at < b.at;
   }
 };
+
+/// The same in one word, for keys and columns of 32 bits.
+struct packed_entry {
+  std::uint64_t word;
+
+  static packed_entry of(std::uint64_t key, std::int64_t column) {
+    return {key << 32 | (0xffffffffU - static_cast<std::uint64_t>(column))};
+  }
+  [[nodiscard]] std::uint64_t order() const { return word >> 32; }
+  [[nodiscard]] std::int64_t column() const {
+    return static_cast<std::int64_t>(0xffffffffU - (word & 0xffffffffU));
+  }
+  friend bool operator<(const packed_entry& a, const packed_entry& b) { return a.word > b.word; }
+};
+
+namespace {
+
+/// Up to this many entries are sorted by counting.
+constexpr std::int64_t few = 192;
+
+/// How many groups more than k may reach the threshold: finding an exact one is not worth it.
+constexpr std::int64_t slack_of(std::int64_t k) { return k / 8; }
 
 constexpr std::size_t line = 64;
 
@@ -31,11 +56,11 @@ std::int64_t group_count(std::int64_t n, std::int64_t lanes) {
   return (n + group_columns(lanes) - 1) / group_columns(lanes) * lanes;
 }
 
-/// Room for what a chunk can add to k kept elements: above the threshold less than k groups of
+/// Room for what a chunk can add to k kept elements: above the threshold k + slack groups of
 /// group_vectors elements, equal to it k; or, where there are fewer than k groups, all.
 std::int64_t capacity_of(std::int64_t cols, std::int64_t k) {
   const std::int64_t chunk = std::min(cols, chunk_columns);
-  return k > chunk ? k + chunk : k + std::min(chunk, (group_vectors + 1) * k);
+  return k > chunk ? k + chunk : k + std::min(chunk, group_vectors * (k + slack_of(k)) + k);
 }
 
 template <class A>
@@ -60,12 +85,17 @@ std::size_t selection::bytes(std::int64_t cols, std::int64_t k, std::int64_t lan
   const auto capacity = static_cast<std::size_t>(capacity_of(cols, k));
   const auto groups = static_cast<std::size_t>(group_count(std::min(cols, chunk_columns), lanes));
   return 2 * round_up(groups * element) + round_up(capacity * element) +
-         round_up(capacity * sizeof(std::int64_t)) + round_up(capacity * sizeof(entry));
+         round_up(capacity * sizeof(std::int64_t)) + round_up(capacity * sizeof(wide_entry));
 }
 
-selection::selection(const typed_kernels& kernels, std::int64_t lanes, std::int64_t cols,
-                     std::int64_t k, std::byte* memory)
-    : kernels_(kernels), lanes_(lanes), k_(k), capacity_(capacity_of(cols, k)) {
+selection::selection(const kernel_table& table, const typed_kernels& kernels, std::int64_t lanes,
+                     std::int64_t cols, std::int64_t k, std::byte* memory)
+    : table_(table),
+      kernels_(kernels),
+      lanes_(lanes),
+      k_(k),
+      cols_(cols),
+      capacity_(capacity_of(cols, k)) {
   const auto element = size_of(kernels.computed);
   const auto capacity = static_cast<std::size_t>(capacity_);
   const auto part = [&](std::size_t bytes) {
@@ -79,52 +109,36 @@ selection::selection(const typed_kernels& kernels, std::int64_t lanes, std::int6
   coarse_ = part(groups);
   values_ = part(capacity * element);
   columns_ = reinterpret_cast<std::int64_t*>(part(capacity * sizeof(std::int64_t)));
-  keys_ = part(capacity * sizeof(entry));
+  keys_ = part(capacity * sizeof(wide_entry));
 }
 
-/// The k-th largest group maximum; -infinity if there are fewer groups.
-template <class A>
+/// A lower bound of the k-th largest element that at most k + slack groups exceed.
+/// -infinity if there are fewer groups.
 double selection::threshold(std::int64_t group_total) {
-  constexpr A none = -std::numeric_limits<A>::infinity();
+  constexpr double none = -std::numeric_limits<double>::infinity();
   if (group_total < k_) {
-    return static_cast<double>(none);
+    return none;
   }
-  const A* const groups = static_cast<const A*>(groups_);
-  A* const coarse = static_cast<A*>(coarse_);
-
-  // Fold the groups into fewer, larger ones. Their k-th largest maximum is a lower bound too,
-  // and leaves few of the groups to choose from.
-  std::int64_t folded = group_total;
-  std::copy(groups, groups + group_total, coarse);
-  while (folded >= std::max<std::int64_t>(8 * k_, 64)) {
-    const std::int64_t rest = folded / 2;
-    const std::int64_t kept = folded - rest;
-    for (std::int64_t i = 0; i < rest; ++i) {
-      coarse[i] = std::max(coarse[i], coarse[kept + i]);
-    }
-    folded = kept;
-  }
-  std::nth_element(coarse, coarse + k_ - 1, coarse + folded, std::greater<>());
-  const A bound = coarse[k_ - 1];
-  if (folded == group_total) {
-    return static_cast<double>(bound);
-  }
-  std::int64_t above = 0;
-  for (std::int64_t i = 0; i < group_total; ++i) {
-    coarse[above] = groups[i];
-    above += groups[i] > bound ? 1 : 0;
-  }
-  if (above < k_) {
-    return static_cast<double>(bound);
-  }
-  std::nth_element(coarse, coarse + k_ - 1, coarse + above, std::greater<>());
-  return static_cast<double>(coarse[k_ - 1]);
+  // Folding the groups into fewer, larger ones leaves few to choose from, and their k-th largest
+  // maximum is a lower bound too, as a rule hardly a lower one.
+  const input_kernels& kernels = kernels_.input;
+  const std::int64_t slack = slack_of(k_);
+  const std::int64_t folded = kernels.fold_groups(groups_, group_total, 8 * k_, coarse_);
+  const double bound = folded < k_ ? none : kernels.nearly_kth(coarse_, folded, k_, slack, none);
+  return kernels.count_above(groups_, group_total, bound) <= k_ + slack
+             ? bound
+             : kernels.nearly_kth(groups_, group_total, k_, slack, bound);
 }
 
 void selection::take_chunk(const void* x, std::int64_t n, std::int64_t column) {
   const std::int64_t total = group_count(n, lanes_);
   const bool wide = kernels_.computed == dtype::f64;
-  double limit = wide ? threshold<double>(total) : threshold<float>(total);
+  if (wide) {
+    keep_best<double>(false);
+  } else {
+    keep_best<float>(false);
+  }
+  double limit = threshold(total);
   std::int64_t equal_wanted = k_;
   if (least_ != 0) {
     const double least = wide ? core::value_of_key<double>(least_)
@@ -138,11 +152,6 @@ void selection::take_chunk(const void* x, std::int64_t n, std::int64_t column) {
       .values = values_, .columns = columns_, .count = count_, .equal_left = equal_wanted};
   kernels_.input.filter(x, n, groups_, limit, column, &found);
   count_ = found.count;
-  if (wide) {
-    keep_best<double>(false);
-  } else {
-    keep_best<float>(false);
-  }
 }
 
 void selection::take_any_row(const void* x, std::int64_t n) {
@@ -197,19 +206,44 @@ void selection::keep_best(bool in_order) {
   if (count_ < k_ || (count_ == k_ && !in_order && least_ != 0)) {
     return;
   }
+  if (sizeof(A) == 4 && cols_ <= std::int64_t{1} << 32) {
+    keep_best_by<A, packed_entry>(in_order);
+  } else {
+    keep_best_by<A, wide_entry>(in_order);
+  }
+}
+
+void selection::sort(packed_entry* entries, std::int64_t n) {
+  if (n > few) {
+    std::sort(entries, entries + n);
+    return;
+  }
+  static_assert(sizeof(packed_entry) == sizeof(std::uint64_t));
+  std::uint64_t sorted[few];
+  table_.rank(&entries->word, n, sorted);
+  std::memcpy(entries, sorted, static_cast<std::size_t>(n) * sizeof(packed_entry));
+}
+
+void selection::sort(wide_entry* entries, std::int64_t n) { std::sort(entries, entries + n); }
+
+template <class A, class Entry>
+void selection::keep_best_by(bool in_order) {
   A* const values = static_cast<A*>(values_);
-  auto* const entries = reinterpret_cast<entry*>(keys_);
+  auto* const entries = reinterpret_cast<Entry*>(keys_);
   for (std::int64_t i = 0; i < count_; ++i) {
-    entries[i] = {core::order_key(values[i]), columns_[i]};
+    entries[i] = Entry::of(core::order_key(values[i]), columns_[i]);
   }
-  std::nth_element(entries, entries + k_ - 1, entries + count_);
-  least_ = entries[k_ - 1].key;
+  if (!in_order || count_ > std::max(2 * k_, few)) {
+    std::nth_element(entries, entries + k_ - 1, entries + count_);
+    count_ = k_;
+  }
   if (in_order) {
-    std::sort(entries, entries + k_);
+    sort(entries, count_);
   }
+  least_ = entries[k_ - 1].order();
   for (std::int64_t i = 0; i < k_; ++i) {
-    values[i] = core::value_of_key<A>(entries[i].key);
-    columns_[i] = entries[i].column;
+    values[i] = core::value_of_key<A>(entries[i].order());
+    columns_[i] = entries[i].column();
   }
   count_ = k_;
 }

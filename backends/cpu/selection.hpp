@@ -4,8 +4,8 @@
 ///
 /// The first pass keeps the maxima of groups of elements. The k-th largest group maximum is a
 /// lower bound of the k-th largest element, so only groups that reach it are looked at again,
-/// and at most 8 (k - 1) elements above it and k equal to it remain to be ordered, whatever the
-/// order of the row and however many elements are equal.
+/// and about 8 k elements at most remain to be ordered, whatever the order of the row and however
+/// many elements are equal.
 #pragma once
 
 #include "row.hpp"
@@ -20,6 +20,9 @@ namespace softfold::cpu_backend {
 /// Columns whose group maxima are kept at a time; longer rows are worked on in chunks.
 inline constexpr std::int64_t chunk_columns = 32 * segment_columns;
 
+struct packed_entry;
+struct wide_entry;
+
 /// The k best elements of what a row showed so far, and the memory to find them. k >= 1.
 class selection {
  public:
@@ -27,8 +30,8 @@ class selection {
   static std::size_t bytes(std::int64_t cols, std::int64_t k, std::int64_t lanes, dtype computed);
 
   /// memory: bytes(cols, k, lanes, kernels.computed) bytes, aligned to a cache line.
-  selection(const typed_kernels& kernels, std::int64_t lanes, std::int64_t cols, std::int64_t k,
-            std::byte* memory);
+  selection(const kernel_table& table, const typed_kernels& kernels, std::int64_t lanes,
+            std::int64_t cols, std::int64_t k, std::byte* memory);
 
   /// Where the first pass writes the group maxima of a chunk: those of segment i of the chunk
   /// start i * groups_per_segment() values in.
@@ -49,7 +52,6 @@ class selection {
   [[nodiscard]] const std::int64_t* columns() const { return columns_; }
 
  private:
-  template <class A>
   double threshold(std::int64_t group_count);
   template <class A>
   void take_any(const void* x, std::int64_t n);
@@ -57,10 +59,16 @@ class selection {
   void finish_as(const void* x);
   template <class A>
   void keep_best(bool in_order);
+  template <class A, class Entry>
+  void keep_best_by(bool in_order);
+  void sort(packed_entry* entries, std::int64_t n);
+  static void sort(wide_entry* entries, std::int64_t n);
 
+  const kernel_table& table_;
   const typed_kernels& kernels_;
   std::int64_t lanes_;
   std::int64_t k_;
+  std::int64_t cols_;
   std::int64_t capacity_;
   std::int64_t count_ = 0;
   std::uint64_t least_ = 0;  ///< key of the k-th best so far; 0, which no element has, before

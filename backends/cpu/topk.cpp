@@ -154,7 +154,7 @@ void launch(queue::state& queue, const problem& p) {
                    p.lse.type, logsumexp_of(row, computed));
         continue;
       }
-      selection best(to_values, lanes, p.x.cols, k, work.selection);
+      selection best(queue.kernels, to_values, lanes, p.x.cols, k, work.selection);
       const row_state row = read_row(p, plan, to_values, x, work, best);
       write_indices(p, r, best.columns());
       if (p.values.data != nullptr) {

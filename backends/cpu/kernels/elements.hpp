@@ -8,8 +8,12 @@
 namespace softfold::cpu_backend {
 namespace {
 
-/// Bytes that reads run ahead of the arithmetic. Measured: 2 to 8 KiB are alike.
-inline constexpr int prefetch_bytes = 4096;
+/// Asks for the line a block after p. Past the end of memory this does nothing.
+template <class T>
+SOFTFOLD_INLINE void prefetch_ahead(const T* p) {
+  constexpr std::uintptr_t block_bytes = 4096;
+  prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(p) + block_bytes));
+}
 
 /// body(vector, slot) for each vector of x[0, n), the last one filled up with `rest`. slot
 /// counts 0, 1, 2, 3, 0, ...: independent accumulators hide the latency of additions.
@@ -30,13 +34,17 @@ SOFTFOLD_INLINE void for_each_vector(const T* x, std::int64_t n, vec<arithmetic_
   }
 }
 
-/// The sum of f(x[i]) in four accumulators a lane, and, if `kept`, the values themselves.
-template <bool keep, class T, class F>
-SOFTFOLD_INLINE double sum_of(const T* x, std::int64_t n, const F& f, arithmetic_t<T>* kept) {
+/// The sum of f.exp(x[i]) in four accumulators a lane, and, if `kept`, the values themselves.
+/// `source` is where x came from: the next block of it is asked for along the way, since the
+/// arithmetic of this one takes as long as its coming.
+template <bool keep, class T, class Source, class F>
+SOFTFOLD_INLINE double sum_of(const T* x, std::int64_t n, const Source* source, const F& f,
+                              arithmetic_t<T>* kept) {
   using A = arithmetic_t<T>;
   using V = vec<A>;
   V sums[4] = {V(A{0}), V(A{0}), V(A{0}), V(A{0})};
   for_each_vector(x, n, V(f.nothing), [&](V v, std::int64_t i, int slot) {
+    prefetch_ahead(source + i);
     const V e = f.exp(v);
     if constexpr (keep) {
       if (n - i >= V::lanes) {
@@ -67,7 +75,6 @@ SOFTFOLD_INLINE void map_elements(const T* x, std::int64_t n, Out* y, bool strea
     }
     if (head < n) {
       for (; i + 4 * V::lanes <= n; i += 4 * V::lanes) {
-        prefetch(reinterpret_cast<const char*>(x + i) + prefetch_bytes);
         const V a = f(V::load(x + i)), b = f(V::load(x + i + V::lanes));
         const V c = f(V::load(x + i + 2 * V::lanes)), d = f(V::load(x + i + 3 * V::lanes));
         a.stream(y + i);

@@ -70,7 +70,8 @@ SOFTFOLD_INLINE arithmetic_t<T> block_maximum(const T* x, std::int64_t n, arithm
       v.store(block + i);
     }
     largest = max(v, largest);
-    if (nan != nullptr) {
+    if (nan != nullptr) {  // no sum_of follows, which would ask for the next block
+      prefetch_ahead(x + i);
       *nan = V::either(*nan, unordered(v, v));
     }
   };
@@ -78,10 +79,6 @@ SOFTFOLD_INLINE arithmetic_t<T> block_maximum(const T* x, std::int64_t n, arithm
   for (; i + group_columns <= n; i += group_columns) {
     V largest = none;
     V other = none;
-#pragma GCC unroll 8
-    for (int line = 0; line < group_vectors * V::lanes * static_cast<int>(sizeof(T)); line += 64) {
-      prefetch(reinterpret_cast<const char*>(x + i) + prefetch_bytes + line);
-    }
 #pragma GCC unroll 8
     for (int k = 0; k < group_vectors; k += 2) {
       take(V::load(x + i + k * V::lanes), i + k * V::lanes, largest);
@@ -159,10 +156,11 @@ bool fold_segment(const T* x, std::int64_t n, double scale, arithmetic_t<T>* kep
     f.origin = origin;
     const power_form<A, scaled> exponentials(f);
     if constexpr (widen) {
-      add(total, sum_of<keep>(static_cast<const A*>(block), count, exponentials,
+      add(total, sum_of<keep>(static_cast<const A*>(block), count, x + begin, exponentials,
                               keep ? kept + begin : nullptr));
     } else {
-      add(total, sum_of<keep>(x + begin, count, exponentials, keep ? kept + begin : nullptr));
+      add(total,
+          sum_of<keep>(x + begin, count, x + begin, exponentials, keep ? kept + begin : nullptr));
     }
   }
   state->max = largest;
@@ -227,8 +225,8 @@ struct fold_kernels {
     with_form<A>(*f, 0, 0, [&](const auto& e) {
       for (std::int64_t begin = 0; begin < n; begin += block_columns<A>) {
         const std::int64_t count = n - begin < block_columns<A> ? n - begin : block_columns<A>;
-        add(total,
-            sum_of<false>(static_cast<const T*>(x) + begin, count, e, static_cast<A*>(nullptr)));
+        const T* const part = static_cast<const T*>(x) + begin;
+        add(total, sum_of<false>(part, count, part, e, static_cast<A*>(nullptr)));
       }
     });
     return total.value + total.lost;

@@ -19,6 +19,9 @@ constexpr input_kernels input_kernels_of() {
       .group_maxima = select_kernels<T>::group_maxima,
       .sum = fold_kernels<T>::sum,
       .exponentials = exponentials_kernel<T>,
+      .fold_groups = select_kernels<T>::fold_groups,
+      .count_above = select_kernels<T>::count_above,
+      .nearly_kth = select_kernels<T>::nearly_kth,
       .filter = select_kernels<T>::filter,
   };
 }
@@ -40,6 +43,7 @@ constexpr kernel_table kernels_of(const char* isa) {
   return {
       .isa = isa,
       .lanes_f32 = vec<float>::lanes,
+      .rank = select_kernels<float>::rank,
       .input = {input_kernels_of<float>(), input_kernels_of<double>(), input_kernels_of<f16_bits>(),
                 input_kernels_of<bf16_bits>()},
       .output = {{output_kernels_of<float, float>(), output_kernels_of<float, float>()},

@@ -14,11 +14,95 @@ struct select_kernels {
   using V = vec<A>;
   static constexpr std::int64_t group_columns = group_vectors * V::lanes;
 
+  /// Unsigned numbers in the order of the values, without NaN; -0 stands just below +0.
+  using ordinal = typename core::exponential<A>::bits;
+  static constexpr ordinal sign = ordinal{1} << (8 * sizeof(A) - 1);
+  static SOFTFOLD_INLINE ordinal ordinal_of(A x) {
+    const auto bits = __builtin_bit_cast(ordinal, x);
+    return (bits & sign) != 0 ? ~bits : bits | sign;
+  }
+  static SOFTFOLD_INLINE A value_of(ordinal o) {
+    return __builtin_bit_cast(A, (o & sign) != 0 ? o ^ sign : ~o);
+  }
+
   static bool group_maxima(const void* x, std::int64_t n, void* groups) {
     typename V::mask nan = V::none();
     block_maximum<false, true>(static_cast<const T*>(x), n, static_cast<A*>(nullptr),
                                static_cast<A*>(groups), &nan);
     return V::bits(nan) == 0;
+  }
+
+  /// max of each half with the other until about `target` values are left.
+  static std::int64_t fold_groups(const void* groups, std::int64_t n, std::int64_t target,
+                                  void* folded) {
+    const A* from = static_cast<const A*>(groups);
+    A* const to = static_cast<A*>(folded);
+    while (n > target && n > V::lanes) {
+      const std::int64_t kept = (n / V::lanes + 1) / 2 * V::lanes;
+      for (std::int64_t i = 0; i < kept; i += V::lanes) {
+        const V a = V::load(from + i);
+        (kept + i < n ? max(a, V::load(from + kept + i)) : a).store(to + i);
+      }
+      from = to;
+      n = kept;
+    }
+    if (from != to) {
+      for (std::int64_t i = 0; i < n; i += V::lanes) {
+        V::load(from + i).store(to + i);
+      }
+    }
+    return n;
+  }
+
+  static std::int64_t count_above(const void* values, std::int64_t n, double threshold) {
+    const A* const x = static_cast<const A*>(values);
+    const V limit(static_cast<A>(threshold));
+    std::int64_t count = 0;
+    for (std::int64_t i = 0; i < n; i += V::lanes) {
+      count += __builtin_popcount(V::bits(greater(V::load(x + i), limit)));
+    }
+    return count;
+  }
+
+  static double nearly_kth(const void* values, std::int64_t n, std::int64_t k, std::int64_t slack,
+                           double at_least) {
+    const A* const x = static_cast<const A*>(values);
+    V best(-infinity<A>);
+    for (std::int64_t i = 0; i < n; i += V::lanes) {
+      best = max(V::load(x + i), best);
+    }
+    // At least k values reach `low`; less than k exceed `high`.
+    ordinal low = ordinal_of(static_cast<A>(at_least));
+    ordinal high = ordinal_of(best.reduce_max());
+    while (low < high) {
+      const ordinal middle = high - (high - low) / 2;  // rounded up: above low
+      const V limit(value_of(middle));
+      std::int64_t below = 0;
+      for (std::int64_t i = 0; i < n; i += V::lanes) {
+        below += __builtin_popcount(V::bits(greater(limit, V::load(x + i))));
+      }
+      const std::int64_t reached = n - below;
+      if (reached >= k) {
+        low = middle;
+        if (reached <= k + slack) {
+          break;
+        }
+      } else {
+        high = middle - 1;
+      }
+    }
+    return static_cast<double>(value_of(low));
+  }
+
+  static void rank(const std::uint64_t* keys, std::int64_t n, std::uint64_t* sorted) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      const std::uint64_t key = keys[i];
+      std::uint64_t before = 0;
+      for (std::int64_t j = 0; j < n; ++j) {
+        before += keys[j] > key ? 1 : 0;
+      }
+      sorted[before] = key;
+    }
   }
 
   static void take(V v, unsigned lanes, std::int64_t column, candidates* found) {

@@ -109,6 +109,17 @@ struct input_kernels {
   double (*sum)(const void* x, std::int64_t n, const frame* frame);
   /// e(x[i]) as A.
   void (*exponentials)(const void* x, std::int64_t n, const frame* frame, void* e);
+  /// Folds group maxima into fewer: n values, a multiple of the lanes, into about `target` or
+  /// less, each the maximum of several. Returns how many.
+  std::int64_t (*fold_groups)(const void* groups, std::int64_t n, std::int64_t target,
+                              void* folded);
+  /// How many of n values, n a multiple of the lanes, are above the threshold.
+  std::int64_t (*count_above)(const void* values, std::int64_t n, double threshold);
+  /// A value that at least k and, unless there are ties, at most k + slack of n values without
+  /// NaN reach, by bisection; exactly the k-th largest with slack = 0. At least k values, n a
+  /// multiple of the lanes, reach `at_least`.
+  double (*nearly_kth)(const void* values, std::int64_t n, std::int64_t k, std::int64_t slack,
+                       double at_least);
   /// Appends the elements of x[0, n) above the threshold, and the first ones equal to it.
   /// `groups` are the maxima of the same elements; `column` is the column of x[0].
   void (*filter)(const void* x, std::int64_t n, const void* groups, double threshold,
@@ -136,6 +147,8 @@ enum output_type : int { output_same, output_arithmetic, output_types };
 struct kernel_table {
   const char* isa;
   int lanes_f32;
+  /// Sorts n different keys, larger first, by counting: n^2 comparisons without a branch.
+  void (*rank)(const std::uint64_t* keys, std::int64_t n, std::uint64_t* sorted);
   input_kernels input[input_types];
   output_kernels output[input_types][output_types];
 };

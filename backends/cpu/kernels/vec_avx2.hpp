@@ -99,6 +99,7 @@ struct vec<float> {
     _mm_stream_si128(reinterpret_cast<__m128i*>(p), to_bf16());
   }
 
+  SOFTFOLD_INLINE float first_lane() const { return _mm256_cvtss_f32(v); }
   SOFTFOLD_INLINE float reduce_max() const {
     __m128 x = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
     x = _mm_max_ps(x, _mm_movehl_ps(x, x));
@@ -176,6 +177,7 @@ struct vec<double> {
   SOFTFOLD_INLINE void store(double* p, int n) const { _mm256_maskstore_pd(p, first(n), v); }
   SOFTFOLD_INLINE void stream(double* p) const { _mm256_stream_pd(p, v); }
 
+  SOFTFOLD_INLINE double first_lane() const { return _mm256_cvtsd_f64(v); }
   SOFTFOLD_INLINE double reduce_max() const {
     const __m128d x = _mm_max_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd(v, 1));
     return _mm_cvtsd_f64(_mm_max_sd(x, _mm_unpackhi_pd(x, x)));

@@ -80,6 +80,7 @@ struct vec<float> {
     _mm256_stream_si256(reinterpret_cast<__m256i*>(p), to_bf16());
   }
 
+  SOFTFOLD_INLINE float first_lane() const { return _mm512_cvtss_f32(v); }
   SOFTFOLD_INLINE float reduce_max() const { return _mm512_reduce_max_ps(v); }
   SOFTFOLD_INLINE float reduce_min() const { return _mm512_reduce_min_ps(v); }
   SOFTFOLD_INLINE float reduce_add() const { return _mm512_reduce_add_ps(v); }
@@ -147,6 +148,7 @@ struct vec<double> {
   SOFTFOLD_INLINE void store(double* p, int n) const { _mm512_mask_storeu_pd(p, first(n), v); }
   SOFTFOLD_INLINE void stream(double* p) const { _mm512_stream_pd(p, v); }
 
+  SOFTFOLD_INLINE double first_lane() const { return _mm512_cvtsd_f64(v); }
   SOFTFOLD_INLINE double reduce_max() const { return _mm512_reduce_max_pd(v); }
   SOFTFOLD_INLINE double reduce_min() const { return _mm512_reduce_min_pd(v); }
   SOFTFOLD_INLINE double reduce_add() const { return _mm512_reduce_add_pd(v); }

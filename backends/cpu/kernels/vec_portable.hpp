@@ -117,6 +117,7 @@ struct vec {
     store(p);
   }
 
+  SOFTFOLD_INLINE A first_lane() const { return v[0]; }
   SOFTFOLD_INLINE A reduce_max() const {
     A r = v[0];
     for (int i = 1; i < lanes; ++i) {
