@@ -3,7 +3,9 @@
 
 #include <softfold/error.hpp>
 
-#include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include <fstream>
 #include <string_view>
@@ -11,10 +13,34 @@
 namespace softfold::cpu_backend {
 namespace {
 
-std::size_t cache_bytes(int sysconf_name, std::size_t usual) {
-  const long bytes = sysconf(sysconf_name);
-  return bytes > 0 ? static_cast<std::size_t>(bytes) : usual;
+/// The size of a level's data cache as one core sees it, from the kernel's description of the
+/// first processor; `usual` if there is none. (sysconf adds up the caches of all sockets.)
+std::size_t cache_bytes(int level, std::size_t usual) {
+  for (int index = 0; index < 8; ++index) {
+    const std::string folder =
+        "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/";
+    int found_level = 0;
+    std::string type;
+    std::size_t kilobytes = 0;
+    std::ifstream(folder + "level") >> found_level;
+    std::ifstream(folder + "type") >> type;
+    std::ifstream(folder + "size") >> kilobytes;  // "1024K"
+    if (found_level == level && type != "Instruction" && kilobytes > 0) {
+      return kilobytes << 10;
+    }
+  }
+  return usual;
 }
+
+#if defined(__x86_64__)
+bool has_f16c() {
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+#endif
 
 std::string processor_name() {
   std::ifstream cpuinfo("/proc/cpuinfo");
@@ -36,9 +62,9 @@ struct candidate {
 
 machine read_machine() {
   return {.processor = processor_name(),
-          .l1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, std::size_t{32} << 10),
-          .l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, std::size_t{1} << 20),
-          .l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE, 0)};
+          .l1_bytes = cache_bytes(1, std::size_t{32} << 10),
+          .l2_bytes = cache_bytes(2, std::size_t{1} << 20),
+          .l3_bytes = cache_bytes(3, 0)};
 }
 
 const kernel_table& choose_kernels(const char* forced) {
@@ -46,8 +72,7 @@ const kernel_table& choose_kernels(const char* forced) {
 #if defined(__x86_64__)
     {avx512_kernels, __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")},
-    {avx2_kernels, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                       __builtin_cpu_supports("f16c")},
+    {avx2_kernels, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c()},
 #endif
     {baseline_kernels, true},
   };

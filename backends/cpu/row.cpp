@@ -2,7 +2,6 @@
 #include "row.hpp"
 
 #include <core/check.hpp>
-#include <core/exponential.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -35,26 +34,6 @@ double to_type(double x, dtype computed) {
 double sum_of_relative(const row_state& row) {
   return row.e.how == form::careful ? std::ldexp(row.sum, static_cast<int>(careful_origin))
                                     : row.sum;
-}
-
-/// n ln 2 for an integer n, as an exact part and the rest.
-split_log times_ln2(double n) {
-  return {n * core::exponential<double>::ln2_high, n * core::exponential<double>::ln2_low};
-}
-
-/// sum * 2^origin as fraction * exp(log), with fraction near 1 and log an exact part and the rest.
-struct scaled_sum {
-  double fraction;
-  split_log log;
-};
-scaled_sum normalise(double sum, double origin) {
-  int exponent = 0;
-  double fraction = std::frexp(sum, &exponent);  // in [1/2, 1)
-  if (fraction < 0.70710678118654752) {
-    fraction *= 2;
-    --exponent;
-  }
-  return {fraction, times_ln2(origin + exponent)};
 }
 
 }  // namespace
@@ -150,14 +129,13 @@ row_state careful_state(const typed_kernels& kernels, const void* x, std::int64_
   return row;
 }
 
-split_log log_of(const row_state& row, dtype computed) {
+split_number log_of(const row_state& row, dtype computed) {
   if (row.e.how != form::power) {
     return {0, std::log(sum_of_relative(row))};  // these forms' log is relative to the maximum
   }
-  const scaled_sum s = normalise(row.sum, row.e.origin);
-  const double rest = s.log.low + std::log(s.fraction);
-  const double high = to_type(s.log.high + rest, computed);
-  return {high, (s.log.high - high) + rest};
+  const split_number log = log_of_scaled(row.sum, row.e.origin);
+  const double high = to_type(log.high + log.low, computed);
+  return {high, (log.high - high) + log.low};
 }
 
 double logsumexp_of(const row_state& row, dtype computed) {
@@ -178,7 +156,7 @@ double logsumexp_of(const row_state& row, dtype computed) {
     // The maximum itself, not rounded to the arithmetic's type.
     return std::fma(row.e.scale, row.e.b * row.e.g, std::log(sum_of_relative(row)));
   }
-  const split_log log = log_of(row, computed);
+  const split_number log = log_of(row, computed);
   return log.high + log.low;
 }
 
@@ -204,7 +182,7 @@ max_sum<double> partial_of(const row_state& row) {
     const double rounding = std::fma(row.e.scale, row.e.b * row.e.g, -row.max);
     return {row.max, sum_of_relative(row) * std::exp(rounding)};
   }
-  const scaled_sum s = normalise(row.sum, row.e.origin);
+  const normalised_sum s = normalise(row.sum, row.e.origin);
   return {row.max, s.fraction * std::exp(s.log.high - row.max) * (1 + s.log.low)};
 }
 
@@ -234,8 +212,11 @@ row_state state_of(max_sum<double> partial, double scale, dtype computed) {
   const double far = computed == dtype::f64 ? 4096 : 448;
   if (ordinary_scale(scale) && std::fabs(exponent) < far) {
     row.e.origin = quantum * std::floor((exponent - origin_margin) / quantum);
-    const split_log power = times_ln2(row.e.origin);
-    row.sum *= std::exp((partial.max - power.high) - power.low);
+    // By way of the nearest power of two, so that only a small number goes through exp.
+    const double nearest = std::rint(exponent);
+    const split_number log = times_ln2(nearest);
+    row.sum = std::ldexp(row.sum * std::exp((partial.max - log.high) - log.low),
+                         static_cast<int>(nearest - row.e.origin));
   } else {
     row.e.how = form::careful;
     row.e.origin = careful_origin;

@@ -3,6 +3,7 @@
 /// One row from its segments' folds to the numbers that the second pass needs.
 #pragma once
 
+#include "kernels/logarithm.hpp"
 #include "kernels/table.hpp"
 
 #include <softfold/dtype.hpp>
@@ -60,10 +61,7 @@ row_state combine_segments(const segment_state* segments, std::int64_t count, do
 row_state careful_state(const typed_kernels& kernels, const void* x, std::int64_t n, double scale);
 
 /// logsumexp of a row as high + low, where high has the arithmetic's type.
-struct split_log {
-  double high, low;
-};
-split_log log_of(const row_state& row, dtype computed);
+split_number log_of(const row_state& row, dtype computed);
 
 double logsumexp_of(const row_state& row, dtype computed);
 

@@ -93,7 +93,7 @@ void write_row(const problem& p, const plan& plan, const typed_kernels& kernels,
     fill(kernels, y, p.x.cols, fill_value(row.what, p.policy, log));
     return;
   }
-  const split_log lse = log ? log_of(row, kernels.computed) : split_log{};
+  const split_number lse = log ? log_of(row, kernels.computed) : split_number{};
   const double factor = 1 / row.sum;
   over_segments(plan, p.x.cols, [&](std::int64_t i, std::int64_t begin, std::int64_t count) {
     const destination to{kernels.result_at(y, begin), plan.stream};

@@ -10,6 +10,7 @@
 
 #include "elements.hpp"
 #include "exponentials.hpp"
+#include "logarithm.hpp"
 
 namespace softfold::cpu_backend {
 namespace {
@@ -48,9 +49,6 @@ struct centred_form {
     }
   }
 };
-
-/// ln 2 times an origin.
-constexpr double log_of_origin(double origin) { return origin * 0.69314718055994531; }
 
 /// The functions of one call: what is the same for all its rows.
 template <class T, class Out, short_result result, bool scaled>
@@ -91,44 +89,39 @@ class short_row_writer {
     for_each_vector(x, n_, none(), [&](V v, std::int64_t, int) { best = max(v, best); });
     const bool near = V::bits(greater(best, above_)) == 0 && V::bits(greater(best, below_)) != 0;
     if (near) [[likely]] {
-      write_as(
-          x, y, near_, [&](A sum) { return log_of_origin(near_origin) + log_of(sum); },
-          [&](V v, double log_sum) {
-            const A high = static_cast<A>(log_sum);
-            const V low(static_cast<A>(log_sum - static_cast<double>(high)));
-            if constexpr (scaled) {
-              const V product = v * scale_;
-              const V error =
-                  V::select(greater(product, none()), product_error(v, scale_, product), V(A{0}));
-              return (product - V(high)) + (error - low);
-            } else {
-              return (v - V(high)) - low;
-            }
-          },
-          0);
+      const auto log = [&](V v, split_number log_sum) {
+        const A high = static_cast<A>(log_sum.high + log_sum.low);
+        const double rest = (log_sum.high - static_cast<double>(high)) + log_sum.low;
+        const V low(static_cast<A>(rest));
+        if constexpr (scaled) {
+          const V product = v * scale_;
+          const V error =
+              V::select(greater(product, none()), product_error(v, scale_, product), V(A{0}));
+          return (product - V(high)) + (error - low);
+        } else {
+          return (v - V(high)) - low;
+        }
+      };
+      write_as(x, y, near_, near_origin, 0, log);
     } else {
       const A m = best.reduce_max();
       const V largest(m);
-      const auto log_sum = [&](A sum) { return log_of_origin(careful_origin) + log_of(sum); };
-      write_as(
-          x, y, centred_form<A, scaled>(m, scale_.first_lane()), log_sum,
-          [&](V v, double log) {
-            const V low(static_cast<A>(log));
-            return scaled ? fma(v - largest, scale_, V(A{0}) - low) : (v - largest) - low;
-          },
-          m);
+      const auto log = [&](V v, split_number log_sum) {
+        const V low(static_cast<A>(log_sum.high + log_sum.low));
+        return scaled ? fma(v - largest, scale_, V(A{0}) - low) : (v - largest) - low;
+      };
+      write_as(x, y, centred_form<A, scaled>(m, scale_.first_lane()), careful_origin, m, log);
     }
   }
 
  private:
   static SOFTFOLD_INLINE V none() { return V(-infinity<A>); }
-  static SOFTFOLD_INLINE double log_of(A sum) { return __builtin_log(static_cast<double>(sum)); }
 
-  /// One row with a given form. log_sum(sum) is the logarithm of the sum relative to `m`;
-  /// log(v, log_sum) is an element's log-probability.
-  template <class Form, class LogSum, class Log>
-  SOFTFOLD_INLINE void write_as(const T* x, Out* y, const Form& form, LogSum&& log_sum, Log&& log,
-                                A m) const {
+  /// One row with a given form, whose exponentials are relative to 2^origin and to the element m.
+  /// log(v, log_sum) is an element's log-probability, log_sum being relative to m.
+  template <class Form, class Log>
+  SOFTFOLD_INLINE void write_as(const T* x, Out* y, const Form& form, double origin, A m,
+                                Log&& log) const {
     alignas(64) A kept[short_row_vectors * V::lanes];
     V sums = V(A{0});
     for_each_vector(x, n_, none(), [&](V v, std::int64_t i, int) {
@@ -145,11 +138,12 @@ class short_row_writer {
       const V factor(A{1} / sum);
       map_elements(static_cast<const A*>(kept), n_, y, false, [&](V e) { return e * factor; });
     } else if constexpr (result == short_result::log_softmax) {
-      const double relative = log_sum(sum);
-      map_elements(x, n_, y, false, [&](V v) { return log(v, relative); });
+      const split_number log_sum = log_of_scaled(static_cast<double>(sum), origin);
+      map_elements(x, n_, y, false, [&](V v) { return log(v, log_sum); });
     } else {
-      y[0] = static_cast<A>(static_cast<double>(scale_.first_lane()) * static_cast<double>(m) +
-                            log_sum(sum));
+      const split_number log_sum = log_of_scaled(static_cast<double>(sum), origin);
+      y[0] = static_cast<A>(__builtin_fma(static_cast<double>(scale_.first_lane()),
+                                          static_cast<double>(m), log_sum.high + log_sum.low));
     }
   }
 

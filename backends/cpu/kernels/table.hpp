@@ -41,6 +41,11 @@ struct compensated_sum {
   double lost = 0;
 };
 
+/// A number as a part that is exact and a small rest.
+struct split_number {
+  double high, low;
+};
+
 /// The power fold of up to segment_columns consecutive elements of a row. Segments always
 /// start at multiples of segment_columns, so that a row's result does not depend on which
 /// threads fold which segments.

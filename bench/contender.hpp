@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// What is timed side by side: this library, what it is compared with, and the ceilings that the
+/// machine sets.
+#pragma once
+
+#include "workload.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace softfold::bench {
+
+/// One call of the operation.
+using work = std::function<void()>;
+
+enum class role : std::uint8_t {
+  subject,  ///< this library
+  peer,     ///< does the same job
+  ceiling,  ///< moves the same bytes and does nothing else
+};
+
+struct contender {
+  std::string name;
+  bench::role role = role::peer;
+  std::string version = {};
+  /// All that need not be repeated for a call. Empty work: the contender has no such operation,
+  /// element type or machine. A null function: the contender is not part of this build.
+  work (*prepare)(const workload&) = nullptr;
+  std::string absent = {};  ///< what to install, if it is not part of this build
+};
+
+/// Every contender of this backend, this library first. One function for each, in contenders/.
+[[nodiscard]] std::vector<contender> all_contenders();
+
+[[nodiscard]] constexpr const char* name_of(role r) noexcept {
+  switch (r) {
+    case role::subject:
+      return "subject";
+    case role::peer:
+      return "peer";
+    case role::ceiling:
+      return "ceiling";
+  }
+  return "unknown";
+}
+
+}  // namespace softfold::bench

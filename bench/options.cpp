@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "options.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <stdexcept>
+#include <string_view>
+
+namespace softfold::bench {
+namespace {
+
+template <class Number>
+Number number(std::string_view option, std::string_view text, Number lowest) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || !(value >= lowest)) {
+    throw std::invalid_argument(std::string(option) + " does not take \"" + std::string(text) +
+                                "\"");
+  }
+  return value;
+}
+
+std::vector<int> numbers(std::string_view option, std::string_view text) {
+  std::vector<int> values;
+  while (true) {
+    const std::size_t comma = text.find(',');
+    values.push_back(number(option, text.substr(0, comma), 1));
+    if (comma == std::string_view::npos) {
+      break;
+    }
+    text.remove_prefix(comma + 1);
+  }
+  std::ranges::sort(values);
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+  return values;
+}
+
+}  // namespace
+
+options parse_options(int argc, char** argv) {
+  options o;
+  const std::vector<std::string_view> arguments(argv + 1, argv + argc);
+  if (std::ranges::find(arguments, "--quick") != arguments.end()) {
+    o.quick = true;  // first: what is given beside it, in any order, counts more
+    o.settings = {.min_time = 0.005, .rounds = 3, .fewest_rounds = 1, .budget = 0.5};
+  }
+  for (auto a = arguments.begin(); a != arguments.end(); ++a) {
+    const std::string_view option = *a;
+    const auto value = [&] {
+      if (++a == arguments.end()) {
+        throw std::invalid_argument(std::string(option) + " needs a value");
+      }
+      return *a;
+    };
+    if (option == "--help" || option == "-h") {
+      o.help = true;
+    } else if (option == "--list") {
+      o.list = true;
+    } else if (option == "--quick") {
+      continue;
+    } else if (option == "--filter") {
+      o.filter = value();
+    } else if (option == "--threads") {
+      o.threads = numbers(option, value());
+    } else if (option == "--rounds") {
+      o.settings.rounds = number(option, value(), 1);
+    } else if (option == "--min-time") {
+      o.settings.min_time = number(option, value(), 1e-6);
+    } else if (option == "--out") {
+      o.out = value();
+    } else if (option == "--logits") {
+      o.logits = value();
+    } else {
+      throw std::invalid_argument("unknown option " + std::string(option) + "; see --help");
+    }
+  }
+  o.settings.fewest_rounds = std::min(o.settings.fewest_rounds, o.settings.rounds);
+  return o;
+}
+
+}  // namespace softfold::bench

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// The command line.
+#pragma once
+
+#include "run.hpp"
+
+#include <string>
+#include <vector>
+
+namespace softfold::bench {
+
+struct options {
+  bool help = false;
+  bool list = false;
+  bool quick = false;
+  std::string filter = ".";       ///< regular expression, matched against case names
+  std::vector<int> threads = {};  ///< ascending; empty: one and all
+  std::string out = {};           ///< JSON file; empty: none
+  std::string logits = {};        ///< .npy file; empty: the one of the source tree
+  run_settings settings = {};
+};
+
+inline constexpr const char* usage = R"(softfold_bench [options]
+  --list            print the names of the cases that would run
+  --quick           a few cases, few rounds: under two minutes
+  --filter REGEX    only cases whose name has a match, e.g. '^shapes/.*/1t$'
+  --threads N,...   thread counts (default: 1 and all)
+  --rounds N        timings of each contender in a case (default 7)
+  --min-time S      seconds of one timing (default 0.02)
+  --out FILE        write the results as JSON
+  --logits FILE     .npy file of real logits (default: examples/data/logits_prompts.npy)
+)";
+
+/// Throws std::invalid_argument with a sentence for the user.
+[[nodiscard]] options parse_options(int argc, char** argv);
+
+}  // namespace softfold::bench

@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tables and plots from results of softfold_bench and peers.py (JSON).
+
+    report.py FILE...                    tables as text
+    report.py FILE... --markdown OUT.md  the same as Markdown, into a file
+    report.py FILE... --svg OUT.svg      plots; those of one-read operations in OUT-one-read.svg
+
+Several files of one machine are taken together: contenders of the same case are compared.
+"""
+
+import argparse
+import pathlib
+import sys
+
+import plot
+import results
+import targets
+
+GROUPS = {
+    "shapes": "Softmax, from many short rows to one long one",
+    "operations": "Other operations",
+    "types": "Element types",
+    "inputs": "Inputs",
+    "sweep-hot": "By columns, in cache (at most 1 MiB in and out)",
+    "sweep-streaming": "By columns, streaming (256 MiB of f32)",
+}
+
+
+def number(value, digits=2):
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+class Text:
+    @staticmethod
+    def heading(text):
+        return f"{text}\n{'-' * len(text)}\n"
+
+    @staticmethod
+    def table(titles, rows):
+        widths = [max(len(r[i]) for r in [titles, *rows]) for i in range(len(titles))]
+        lines = []
+        for row in [titles, *rows]:
+            cells = [row[0].ljust(widths[0])]
+            cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:])]
+            lines.append("  ".join(cells).rstrip())
+        return "\n".join(lines) + "\n"
+
+
+class Markdown:
+    @staticmethod
+    def heading(text):
+        return f"## {text}\n"
+
+    @staticmethod
+    def table(titles, rows):
+        lines = [titles, ["---"] + ["---:"] * (len(titles) - 1), *rows]
+        return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def machine_rows(head):
+    rows = []
+    for name, value in head["machine"].items():
+        if name.endswith("_bytes") and isinstance(value, int):
+            value = f"{value / 2**20:.4g} MiB"
+        rows.append([name.removesuffix("_bytes"), str(value)])
+    for contender in head["contenders"]:
+        if "version" in contender:
+            rows.append([contender["name"], contender["version"]])
+        if "absent" in contender:
+            rows.append([contender["name"], f"absent: {contender['absent']}"])
+    return rows
+
+
+def target_rows(evaluated):
+    rows = []
+    for target in evaluated:
+        limit = f"{'>' if target.above else '>='} {target.limit}"
+        if not target.values:
+            rows.append([target.name, limit, "not measured", "-", "-"])
+            continue
+        label, value, _, loaded = target.worst
+        verdict = f"{target.met} of {len(target.values)}"
+        if target.met < len(target.values):
+            verdict += " MISSED"
+        rows.append([target.name, limit, verdict, number(value),
+                     label + (" (loaded)" if loaded else "")])
+    return rows
+
+
+def mark(case, evaluated):
+    """What the targets say of one case."""
+    verdicts = [target.met_by(value) for target in evaluated
+                for _, value, keys, _ in target.values if case.key in keys]
+    marks = [("met" if all(verdicts) else "MISSED")] if verdicts else []
+    if case.loaded:
+        marks.append("loaded")
+    return " ".join(marks)
+
+
+def case_table(cases, evaluated, style):
+    names = []
+    for case in cases:
+        names += [n for n in case.results if n not in names and n != results.SUBJECT]
+    order = {"ceiling": 0, "peer": 1}
+    roles = {n: r["role"] for c in cases for n, r in c.results.items()}
+    names.sort(key=lambda n: order.get(roles[n], 2))
+    titles = ["case", results.SUBJECT, *names, "/ oneDNN", "/ peer", "/ ceiling", "targets"]
+    rows = []
+    for case in cases:
+        rows.append([case.label, number(case.rate(), 3),
+                     *[number(case.rate(name), 3) for name in names],
+                     number(case.ratio(case.onednn)), number(case.ratio(case.quickest_peer)),
+                     number(case.ratio(case.ceiling)), mark(case, evaluated)])
+    return style.table(titles, rows)
+
+
+def report(cases, heads, style):
+    evaluated = targets.evaluate(cases)
+    parts = []
+    for head in heads:
+        parts += [style.heading(f"Machine ({head['program']})"),
+                  style.table(["", "value"], machine_rows(head))]
+    loaded = [c for c in cases if c.loaded]
+    if loaded:
+        parts.append(f"WARNING: other work ran on the machine during {len(loaded)} of "
+                     f"{len(cases)} cases. Their figures are not to be trusted.\n")
+    parts += [style.heading("Targets"),
+              style.table(["ratio", "target", "met", "worst", "where"], target_rows(evaluated))]
+    parts.append("Below: billions of elements in a second (medians), then how many times as "
+                 "quick as oneDNN, the quickest peer and the ceiling this library is.\n")
+    for group in dict.fromkeys(c.group for c in cases):
+        parts.append(style.heading(GROUPS.get(group, group)))
+        members = [c for c in cases if c.group == group]
+        for operation in dict.fromkeys(c.operation for c in members):
+            parts.append(case_table([c for c in members if c.operation == operation], evaluated,
+                                    style))
+    return "\n".join(parts)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="+", type=pathlib.Path)
+    parser.add_argument("--markdown", type=pathlib.Path)
+    parser.add_argument("--svg", type=pathlib.Path)
+    arguments = parser.parse_args()
+    try:
+        cases, heads = results.read(arguments.files)
+    except (OSError, ValueError, KeyError) as error:
+        sys.exit(f"report.py: {error}")
+    if arguments.markdown:
+        arguments.markdown.write_text("# Results\n\n" + report(cases, heads, Markdown),
+                                      encoding="utf-8")
+    if arguments.svg:
+        for path in plot.write_plots(cases, arguments.svg):
+            print(f"wrote {path}", file=sys.stderr)
+    if not arguments.markdown and not arguments.svg:
+        print(report(cases, heads, Text))
+
+
+if __name__ == "__main__":
+    main()

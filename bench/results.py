@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads results of softfold_bench and peers.py."""
+
+import json
+
+SUBJECT = "softfold"
+
+
+class Case:
+    """What was computed, and the seconds that each contender took for it."""
+
+    def __init__(self, record):
+        self.group = record["group"]
+        self.operation = record["operation"]
+        self.dtype = record["dtype"]
+        self.rows = record["rows"]
+        self.cols = record["cols"]
+        self.k = record["k"]
+        self.input = record["input"]
+        self.threads = record["threads"]
+        self.regime = record["regime"]
+        self.loaded = record["loaded"]
+        self.results = {}
+        self.add(record)
+
+    def add(self, record):
+        """Takes in the contenders of another record of the same case."""
+        self.loaded = self.loaded or record["loaded"]
+        for result in record["results"]:
+            self.results[result["name"]] = result
+
+    @property
+    def key(self):
+        return (self.group, self.operation, self.dtype, self.rows, self.cols, self.k, self.input,
+                self.threads)
+
+    @property
+    def writes_matrix(self):
+        return self.operation in ("softmax", "log_softmax")
+
+    @property
+    def label(self):
+        parts = [self.operation, self.dtype, f"{self.rows} x {self.cols}"]
+        if self.k:
+            parts.append(f"k {self.k}")
+        if self.input != "normal":
+            parts.append(self.input)
+        parts.append("1 thread" if self.threads == 1 else f"{self.threads} threads")
+        return ", ".join(parts)
+
+    def seconds(self, name):
+        """Median seconds of a call, or None if the contender does not do this case."""
+        return self.results[name]["seconds"] if name in self.results else None
+
+    def rate(self, name=SUBJECT):
+        """Billions of elements in a second, or None."""
+        seconds = self.seconds(name)
+        return self.rows * self.cols / seconds / 1e9 if seconds else None
+
+    def ratio(self, name):
+        """How many times as quick as `name` this library is, or None."""
+        own, other = self.seconds(SUBJECT), self.seconds(name) if name else None
+        return other / own if own and other else None
+
+    @property
+    def quickest_peer(self):
+        peers = [r for r in self.results.values() if r["role"] == "peer"]
+        return min(peers, key=lambda r: r["seconds"])["name"] if peers else None
+
+    @property
+    def ceiling(self):
+        """What the machine allows: a copy where a matrix is written, else one read."""
+        return "memcpy" if self.writes_matrix else "scan"
+
+    @property
+    def onednn(self):
+        """The peer made of oneDNN, alone or with std::partial_sort."""
+        return "onednn_partial_sort" if self.operation == "softmax_topk" else "onednn"
+
+
+def read(paths):
+    """The cases of all files, in order and each once, and the files' heads."""
+    cases, heads = {}, []
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            document = json.load(file)
+        if document.get("format") != 1:
+            raise ValueError(f"{path}: not a result of softfold_bench or peers.py")
+        heads.append(document)
+        for record in document["cases"]:
+            case = Case(record)
+            if case.key in cases:
+                cases[case.key].add(record)
+            else:
+                cases[case.key] = case
+    return list(cases.values()), heads

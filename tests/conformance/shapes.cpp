@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every operation on every awkward shape: column counts around powers of two and vector widths,
+// row counts, strides, bases off alignment.
+#include "problem.hpp"
+
+namespace softfold::test {
+
+namespace {
+
+constexpr std::int64_t short_rows[] = {1,   2,   3,   4,   5,   7,    8,    9,    15,
+                                       16,  17,  31,  32,  33,  63,   64,   65,   127,
+                                       128, 129, 255, 256, 257, 1000, 1023, 1024, 1025};
+constexpr std::int64_t long_rows[] = {4097, 16383, 16384, 16385, 25000, 50257, 128256};
+
+std::int64_t some_k(std::int64_t cols) { return std::min<std::int64_t>(cols, 5); }
+
+}  // namespace
+
+TEST_SUITE_BEGIN("shapes");
+
+TEST_CASE_TEMPLATE("short rows", Io, SOFTFOLD_TEST_IO_TYPES) {
+  queue q;
+  std::uint64_t seed = 51000;
+  for (const std::int64_t cols : short_rows) {
+    for (const std::int64_t rows : {1, 2, 3}) {
+      // Padding 0 keeps rows end to end; 1 and 7 move every row to another alignment.
+      for (const auto& [padding, offset] : {std::pair{0, 0}, {1, 1}, {7, 0}}) {
+        problem<typename Io::input> p(
+            {rows, cols, distribution::wide_normal, 1, padding, offset, ++seed});
+        check_all<typename Io::output>(q, p, some_k(cols));
+      }
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("a thousand short rows", Io, SOFTFOLD_TEST_IO_TYPES) {
+  queue q;
+  std::uint64_t seed = 52000;
+  for (const std::int64_t cols : {1, 2, 5, 8, 17, 33, 64, 129}) {
+    problem<typename Io::input> p({1000, cols, distribution::normal, 1, cols % 2, 1, ++seed});
+    check_all<typename Io::output>(q, p, some_k(cols));
+  }
+}
+
+TEST_CASE_TEMPLATE("long rows", Io, SOFTFOLD_TEST_IO_TYPES) {
+  queue q;
+  std::uint64_t seed = 53000;
+  for (const std::int64_t cols : long_rows) {
+    problem<typename Io::input> p({cols < 20000 ? 3 : 1, cols, distribution::normal, 1,
+                                   cols % 2 == 0 ? 0 : 3, cols % 2, ++seed});
+    check_all<typename Io::output>(q, p, 50);
+  }
+}
+
+TEST_CASE_TEMPLATE("a million columns", Io, f32_f32, f64_f64, f16_f16, bf16_f32) {
+  queue q;
+  const std::int64_t cols = reduced ? 200003 : 1048579;
+  problem<typename Io::input> p({1, cols, distribution::normal, 1, 0, 1, 54000});
+  check_all<typename Io::output>(q, p, 64);
+  problem<typename Io::input> equal({1, cols, distribution::all_equal, 1, 0, 0, 54001});
+  check_softmax<typename Io::output>(q, equal);
+  check_logsumexp<typename Io::output>(q, equal);
+}
+
+TEST_CASE_TEMPLATE("no rows or no columns: nothing is written", Io, SOFTFOLD_TEST_IO_TYPES) {
+  using In = typename Io::input;
+  using Out = typename Io::output;
+  queue q;
+  for (const auto& [rows, cols] : {std::pair{0, 0}, {0, 9}, {3, 0}}) {
+    const layout where{rows, cols, 2, 0};
+    const matrix<In> x(where, role::input);
+    matrix<Out> y(where, role::output);
+    softmax(q, x.view(), y.view());
+    log_softmax(q, x.view(), y.view());
+    // Null pointers are as good as any when there is nothing to point at.
+    softmax(q, matrix_view<const In>(nullptr, rows, cols), matrix_view<Out>(nullptr, rows, cols));
+    log_softmax(q, matrix_view<const In>(nullptr, rows, cols),
+                matrix_view<Out>(nullptr, rows, cols));
+    topk(q, matrix_view<const In>(nullptr, rows, cols), matrix_view<Out>(nullptr, rows, 0),
+         matrix_view<std::int32_t>(nullptr, rows, 0));
+    q.wait();
+    y.download();
+    CHECK(y.untouched() == "");
+  }
+  logsumexp(q, matrix_view<const In>(nullptr, 0, 7), vector_ref(nullptr, dtype_of<Out>, 0));
+  q.wait();
+}
+
+TEST_CASE_TEMPLATE("input and output of different strides", Io, SOFTFOLD_TEST_IO_TYPES) {
+  using In = typename Io::input;
+  using Out = typename Io::output;
+  queue q;
+  for (const std::int64_t cols : {3, 64, 1001}) {
+    problem<In> p({5, cols, distribution::normal, 1, 11, 1, 55000});
+    matrix<Out> y({5, cols, 2, 0}, role::output);
+    softmax(q, p.x.view(), y.view());
+    q.wait();
+    y.download();
+    check_guards(p, y);
+    for (std::int64_t r = 0; r < 5; ++r) {
+      expect(p.rows[static_cast<std::size_t>(r)].check_softmax(std::span<const Out>(y.row(r)),
+                                                               empty_row::nan),
+             r, p.spec);
+    }
+  }
+}
+
+TEST_CASE("columns of one matrix into other columns of the same matrix") {
+  // The rows interleave in memory and share no byte: this is no overlap.
+  queue q;
+  problem<float> p({4, 100, distribution::normal, 1, 0, 0, 56000});
+  matrix<float> both({4, 200, 0, 0}, role::output);
+  for (std::int64_t r = 0; r < 4; ++r) {
+    std::copy_n(p.x.row(r).begin(), 100, both.row(r).begin());
+  }
+  both.upload();
+  float* base = both.view().data;
+  softmax(q, matrix_view<const float>(base, 4, 100, 200),
+          matrix_view<float>(base + 100, 4, 100, 200));
+  q.wait();
+  both.download();
+  CHECK(both.stray_writes() == "");
+  for (std::int64_t r = 0; r < 4; ++r) {
+    const std::span<const float> row = both.row(r);
+    const auto& oracle = p.rows[static_cast<std::size_t>(r)];
+    CHECK(std::equal(row.begin(), row.begin() + 100, p.x.row(r).begin()));
+    expect(oracle.check_softmax(row.subspan(100), empty_row::nan), r, p.spec);
+  }
+}
+
+TEST_SUITE_END();
+
+}  // namespace softfold::test

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// top-k: the one right answer, for every type, k and kind of tie.
+#include "problem.hpp"
+
+namespace softfold::test {
+
+namespace {
+
+/// The values of k to test on a row: the ends, the documented fast range and beyond.
+std::vector<std::int64_t> choices_of_k(std::int64_t cols) {
+  std::vector<std::int64_t> all{0, 1, 2, 5, 50, 64, 1000, 1024, 1025, cols};
+  std::erase_if(all, [&](std::int64_t k) { return k > cols; });
+  return all;
+}
+
+template <class In, class Out, class Index>
+void check_every_k(queue& q, problem<In>& p) {
+  const auto columns = expected_columns(p, p.x.cols());
+  for (const std::int64_t k : choices_of_k(p.x.cols())) {
+    check_topk<Out, Index>(q, p, k, columns);
+  }
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("topk");
+
+TEST_CASE_TEMPLATE("every distribution and k", Io, SOFTFOLD_TEST_IO_TYPES) {
+  queue q;
+  std::uint64_t seed = 31000;
+  for (const distribution kind : all_distributions) {
+    for (const std::int64_t cols : {1, 6, 100, 2500}) {
+      problem<typename Io::input> p({2, cols, kind, 1, 3, 1, ++seed});
+      check_every_k<typename Io::input, typename Io::output, std::int32_t>(q, p);
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("long rows", T, SOFTFOLD_TEST_INPUT_TYPES) {
+  queue q;
+  std::uint64_t seed = 32000;
+  for (const distribution kind :
+       {distribution::normal, distribution::ascending, distribution::descending,
+        distribution::all_equal, distribution::two_values, distribution::few_values,
+        distribution::leading_mask, distribution::masked}) {
+    problem<T> p({1, 50257, kind, 1, 0, 0, ++seed});
+    const auto columns = expected_columns(p, 50257);
+    for (const std::int64_t k : {1, 5, 64, 1024, 4000}) {
+      check_topk<T, std::int64_t>(q, p, k, columns);
+    }
+    if (kind == distribution::normal || kind == distribution::few_values) {
+      check_topk<T, std::int32_t>(q, p, 50257, columns);
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("thousands of equal elements of a 16-bit type", T, half, bfloat16) {
+  queue q;
+  for (const std::int64_t cols : {8192, 128256}) {
+    problem<T> p({2, cols, distribution::normal, 1, 0, 0, 33000});
+    const auto columns = expected_columns(p, 3000);
+    for (const std::int64_t k : {1, 50, 1024, 3000}) {
+      check_topk<T, std::int32_t>(q, p, k, columns);
+      check_topk<float, std::int64_t>(q, p, k, columns);
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("NaNs of every sign and payload stand first, in order of column", T,
+                   SOFTFOLD_TEST_INPUT_TYPES) {
+  queue q;
+  const auto bad = nans<T>();
+  for (const std::int64_t cols : {1, 9, 64, 1500, 20011}) {
+    for (const std::int64_t every : {1, 2, 7, 1000}) {
+      problem<T> p({2, cols, distribution::wide_normal, 1, 0, 0, 34000});
+      for (std::int64_t c = 0; c < cols; ++c) {
+        if (c % every == every - 1) {
+          p.x(0, c) = bad[static_cast<std::size_t>(c / every) % bad.size()];
+        }
+        if (c % 3 == 1) {
+          p.x(1, c) = T(c % 2 == 0 ? infinity<T> : -infinity<T>);
+        }
+      }
+      p.commit();
+      check_every_k<T, T, std::int64_t>(q, p);
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("one NaN, first, in the middle or last", T, SOFTFOLD_TEST_INPUT_TYPES) {
+  queue q;
+  for (const std::int64_t cols : {2, 33, 1000, 30000}) {
+    for (const std::int64_t at : {std::int64_t{0}, cols / 2, cols - 1}) {
+      for (const T bad : nans<T>()) {
+        problem<T> p({1, cols, distribution::normal, 1, 0, 0, 35000});
+        p.x(0, at) = bad;
+        p.commit();
+        check_topk<T, std::int32_t>(q, p, 2, expected_columns(p, 2));
+      }
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("rows of one special value", T, SOFTFOLD_TEST_INPUT_TYPES) {
+  queue q;
+  for (const T value : {T(-infinity<T>), T(infinity<T>), nans<T>()[3], type_limits<T>::lowest(),
+                        type_limits<T>::max(), make<T>(-0.0)}) {
+    for (const std::int64_t cols : {1, 31, 2049}) {
+      problem<T> p({2, cols, distribution::normal, 1, 0, 0, 36000});
+      std::fill(p.x.row(0).begin(), p.x.row(0).end(), value);
+      p.commit();
+      check_every_k<T, T, std::int32_t>(q, p);
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("neighbours in the order are told apart", T, SOFTFOLD_TEST_INPUT_TYPES) {
+  // Every column next to the other in value, around 1, around 0 and at both ends.
+  queue q;
+  problem<T> p({4, 600, distribution::normal, 1, 0, 0, 37000});
+  const auto step = [](std::int64_t i) {
+    if constexpr (is_16_bit<T>) {
+      return T::from_bits(static_cast<std::uint16_t>(i));
+    } else if constexpr (std::is_same_v<T, float>) {
+      return std::bit_cast<float>(static_cast<std::uint32_t>(i));
+    } else {
+      return std::bit_cast<double>(static_cast<std::uint64_t>(i));
+    }
+  };
+  const auto bits = [](T value) {
+    if constexpr (is_16_bit<T>) {
+      return static_cast<std::int64_t>(value.bits);
+    } else if constexpr (std::is_same_v<T, float>) {
+      return static_cast<std::int64_t>(std::bit_cast<std::uint32_t>(value));
+    } else {
+      return std::bit_cast<std::int64_t>(value);
+    }
+  };
+  for (std::int64_t c = 0; c < 600; ++c) {
+    const std::int64_t shuffled = c * 7 % 600;
+    p.x(0, c) = step(bits(make<T>(1.0)) - 300 + shuffled);
+    p.x(1, c) = step(c % 2 == 0 ? shuffled : bits(make<T>(-0.0)) + shuffled);
+    p.x(2, c) = step(bits(T(infinity<T>)) - shuffled);
+    p.x(3, c) = step(bits(T(-infinity<T>)) - shuffled);
+  }
+  p.commit();
+  check_every_k<T, T, std::int64_t>(q, p);
+}
+
+TEST_CASE_TEMPLATE("nothing chosen, nothing written", T, SOFTFOLD_TEST_INPUT_TYPES) {
+  queue q;
+  for (const std::int64_t rows : {0, 3}) {
+    for (const std::int64_t cols : {0, 5}) {
+      problem<T> p({rows, cols, distribution::normal, 1, 0, 0, 1});
+      matrix<T> values({rows, 0, 4, 0}, role::output);
+      matrix<std::int32_t> indices({rows, 0, 4, 0}, role::output);
+      topk(q, p.x.view(), values.view(), indices.view());
+      q.wait();
+      values.download();
+      indices.download();
+      CHECK(values.untouched() == "");
+      CHECK(indices.untouched() == "");
+    }
+  }
+}
+
+TEST_SUITE_END();
+
+}  // namespace softfold::test

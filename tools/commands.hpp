@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// The subcommands. Each add_* function puts one into the parser, with its options and help; it
+/// runs when the parser has accepted the whole command line.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace softfold::tool {
+
+void add_info(CLI::App& app);
+void add_softmax(CLI::App& app);
+void add_logsumexp(CLI::App& app);
+void add_topk(CLI::App& app);
+
+/// What the commands that work on a matrix have in common.
+struct matrix_options {
+  std::string input;
+  double scale = 1;
+  bool bf16 = false;
+  int threads = 0;
+};
+
+/// "softfold 1.2.3".
+std::string version_text();
+
+void add_version(CLI::App& command);
+void add_threads(CLI::App& command, int& threads);
+void add_input(CLI::App& command, matrix_options& options);
+void add_numeric_options(CLI::App& command, matrix_options& options);
+
+/// An option whose argument is one of a few words; `value` gets what the word stands for.
+template <class T>
+void add_choice(CLI::App& command, const std::string& name, T& value,
+                const std::vector<std::pair<std::string, std::type_identity_t<T>>>& choices,
+                const std::string& description) {
+  std::string words;
+  for (const auto& choice : choices) {
+    words += words.empty() ? "" : "|";
+    words += choice.first;
+  }
+  const auto assign = [name, &value, choices, words](const std::string& text) {
+    for (const auto& [word, meaning] : choices) {
+      if (word == text) {
+        value = meaning;
+        return;
+      }
+    }
+    throw CLI::ValidationError(name, text + " is not " + words);
+  };
+  command.add_option_function<std::string>(name, assign, description)->type_name(words);
+}
+
+/// Makes `command` call run(options) with new Options; returns them for binding.
+template <class Options>
+Options& set_run(CLI::App& command, void (*run)(const Options&)) {
+  const auto options = std::make_shared<Options>();
+  command.callback([options, run] { run(*options); });
+  return *options;
+}
+
+}  // namespace softfold::tool

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "block_buffer.hpp"
+#include "commands.hpp"
+#include "npy_input.hpp"
+#include "npy_output.hpp"
+#include "row_blocks.hpp"
+
+#include <softfold/softfold.hpp>
+
+namespace softfold::tool {
+namespace {
+
+struct logsumexp_command : matrix_options {
+  std::string output;
+};
+
+void run(const logsumexp_command& options) {
+  const npy_input x(options.input, options.bf16);
+  const dtype type = x.wide_type();
+  npy_output y(options.output, type, x.leading_shape(), x);
+  queue q({.threads = options.threads});
+  block_buffer buffer;
+  for_each_block(x, size_of(type), "logsumexp", [&](std::int64_t, const_matrix_ref block) {
+    const matrix_ref result = buffer.matrix(type, block.rows, 1);
+    logsumexp(q, block, {result.data, type, block.rows}, {.scale = options.scale});
+    q.wait();
+    y.write(result);
+  });
+  atomic_output::commit({&y.file()});
+}
+
+}  // namespace
+
+void add_logsumexp(CLI::App& app) {
+  CLI::App& command = *app.add_subcommand("logsumexp", "Write log(sum(exp(x))) of every row");
+  logsumexp_command& options = set_run(command, run);
+  add_input(command, options);
+  command
+      .add_option("-o,--output", options.output,
+                  "Result, of the input's shape without the last axis: float32, or float64 for "
+                  "float64 input")
+      ->type_name("OUT.npy")
+      ->required();
+  add_numeric_options(command, options);
+}
+
+}  // namespace softfold::tool

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "npy_output.hpp"
+
+#include "npy.hpp"
+
+namespace softfold::tool {
+
+npy_output::npy_output(const std::string& path, dtype type, std::span<const std::int64_t> shape,
+                       const npy_input& input)
+    : file_(path, input.file()) {
+  const std::string header = make_npy_header(type, shape);
+  file_.write(std::as_bytes(std::span(header)));
+}
+
+void npy_output::write(const_matrix_ref block) {
+  const auto count = static_cast<std::size_t>(block.rows) * static_cast<std::size_t>(block.cols);
+  file_.write({static_cast<const std::byte*>(block.data), count * size_of(block.type)});
+}
+
+}  // namespace softfold::tool

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "block_buffer.hpp"
+#include "commands.hpp"
+#include "failure.hpp"
+#include "npy_input.hpp"
+#include "npy_output.hpp"
+#include "row_blocks.hpp"
+
+#include <softfold/softfold.hpp>
+
+namespace softfold::tool {
+namespace {
+
+struct softmax_command : matrix_options {
+  std::string output;
+  bool log = false;
+  softfold::empty_row empty_row = softfold::empty_row::nan;
+  bool f32_output = false;
+};
+
+void run(const softmax_command& options) {
+  const npy_input x(options.input, options.bf16);
+  if (options.f32_output && x.type() == dtype::f64) {
+    throw failure(options.input, "--out-dtype f32 does not apply to float64 elements");
+  }
+  const dtype type = options.f32_output ? dtype::f32 : x.type();
+  npy_output y(options.output, type, x.shape(), x);
+  queue q({.threads = options.threads});
+  block_buffer buffer;
+  const softmax_options numeric = {.scale = options.scale, .empty_row = options.empty_row};
+  const std::size_t row_bytes = static_cast<std::size_t>(x.cols()) * size_of(type);
+  for_each_block(x, row_bytes, "softmax", [&](std::int64_t, const_matrix_ref block) {
+    const matrix_ref result = buffer.matrix(type, block.rows, block.cols);
+    (options.log ? log_softmax : softmax)(q, block, result, numeric);
+    q.wait();
+    y.write(result);
+  });
+  atomic_output::commit({&y.file()});
+}
+
+}  // namespace
+
+void add_softmax(CLI::App& app) {
+  CLI::App& command = *app.add_subcommand("softmax", "Write the softmax of every row");
+  softmax_command& options = set_run(command, run);
+  add_input(command, options);
+  command.add_option("-o,--output", options.output, "Result, of the input's shape")
+      ->type_name("OUT.npy")
+      ->required();
+  command.add_flag("--log", options.log, "Write the logarithm of the softmax");
+  add_choice(command, "--empty-row", options.empty_row,
+             {{"nan", softfold::empty_row::nan}, {"zero", softfold::empty_row::zero}},
+             "What a row of -infinity only gives: NaN (default), or 0 (-infinity with --log)");
+  add_choice(command, "--out-dtype", options.f32_output, {{"same", false}, {"f32", true}},
+             "Element type of the result: the input's (default) or float32");
+  add_numeric_options(command, options);
+}
+
+}  // namespace softfold::tool

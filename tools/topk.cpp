@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "block_buffer.hpp"
+#include "commands.hpp"
+#include "failure.hpp"
+#include "labels.hpp"
+#include "npy_input.hpp"
+#include "npy_output.hpp"
+#include "row_blocks.hpp"
+#include "table.hpp"
+
+#include <softfold/softfold.hpp>
+
+#include <optional>
+
+namespace softfold::tool {
+namespace {
+
+struct topk_command : matrix_options {
+  std::int64_t k = 0;
+  std::string stem;
+  bool logits = false;
+  std::string labels;
+  std::string row_labels;
+  std::optional<table_format> format;
+
+  /// Files are written for -o; the table is printed without it, or when an option says how.
+  [[nodiscard]] bool prints() const {
+    return stem.empty() || format || !labels.empty() || !row_labels.empty();
+  }
+};
+
+/// The files of -o.
+struct topk_files {
+  npy_output probabilities;
+  npy_output indices;
+  std::optional<npy_output> logits;
+
+  topk_files(const topk_command& options, const npy_input& x)
+      : probabilities(options.stem + ".probabilities.npy", x.wide_type(), x.shape_with(options.k),
+                      x),
+        indices(options.stem + ".indices.npy", dtype::i64, x.shape_with(options.k), x) {
+    if (options.logits) {
+      logits.emplace(options.stem + ".logits.npy", x.wide_type(), x.shape_with(options.k), x);
+    }
+  }
+
+  void write(const_matrix_ref probability_block, const_matrix_ref index_block,
+             const_matrix_ref logit_block) {
+    probabilities.write(probability_block);
+    indices.write(index_block);
+    if (logits) {
+      logits->write(logit_block);
+    }
+  }
+
+  void commit() {
+    if (logits) {
+      atomic_output::commit({&probabilities.file(), &indices.file(), &logits->file()});
+    } else {
+      atomic_output::commit({&probabilities.file(), &indices.file()});
+    }
+  }
+};
+
+std::optional<table> make_table(const topk_command& options, const npy_input& x) {
+  if (!options.prints()) {
+    return std::nullopt;
+  }
+  table printed(options.format.value_or(table_format::table));
+  if (!options.labels.empty()) {
+    printed.set_labels(read_column_labels(options.labels, x.cols()));
+  }
+  if (!options.row_labels.empty()) {
+    printed.set_row_labels(row_labels(options.row_labels, x.rows()));
+  }
+  return printed;
+}
+
+void run(const topk_command& options) {
+  const npy_input x(options.input, options.bf16);
+  const std::int64_t k = options.k;
+  if (k < 0 || k > x.cols()) {
+    throw failure(options.input, "-k " + std::to_string(k) + " is out of range; rows have " +
+                                     std::to_string(x.cols()) + " elements");
+  }
+  std::optional<table> printed = make_table(options, x);
+  std::optional<topk_files> files;
+  if (!options.stem.empty()) {
+    files.emplace(options, x);
+  }
+  queue q({.threads = options.threads});
+  block_buffer probability_buffer;
+  block_buffer index_buffer;
+  block_buffer logit_buffer;
+  const dtype type = x.wide_type();
+  const std::size_t row_bytes = static_cast<std::size_t>(k) * (2 * size_of(type) + 8);
+  const char* const bar = printed ? nullptr : "topk";
+  if (printed) {
+    printed->begin(options.logits);
+  }
+  for_each_block(x, row_bytes, bar, [&](std::int64_t, const_matrix_ref block) {
+    const matrix_ref probabilities = probability_buffer.matrix(type, block.rows, k);
+    const matrix_ref indices = index_buffer.matrix(dtype::i64, block.rows, k);
+    softmax_topk_options numeric = {.scale = options.scale};
+    if (options.logits) {
+      numeric.logits = logit_buffer.matrix(type, block.rows, k);
+    }
+    softmax_topk(q, block, probabilities, indices, numeric);
+    q.wait();
+    if (files) {
+      files->write(probabilities, indices, numeric.logits);
+    }
+    if (printed) {
+      printed->print(probabilities, indices, numeric.logits);
+    }
+  });
+  if (printed) {
+    printed->end();
+  }
+  if (files) {
+    files->commit();
+  }
+}
+
+}  // namespace
+
+void add_topk(CLI::App& app) {
+  CLI::App& command = *app.add_subcommand(
+      "topk", "Find the K largest elements of every row and their softmax probabilities");
+  topk_command& options = set_run(command, run);
+  add_input(command, options);
+  command.add_option("-k", options.k, "Elements to find in each row, at most its length")
+      ->type_name("K")
+      ->required();
+  command
+      .add_option("-o,--output", options.stem,
+                  "Write STEM.probabilities.npy (float32, or float64 for float64 input) and "
+                  "STEM.indices.npy (int64) instead of printing")
+      ->type_name("STEM");
+  command.add_flag("--logits", options.logits,
+                   "Also print the elements, or write STEM.logits.npy, of the type of the "
+                   "probabilities");
+  command
+      .add_option("--labels", options.labels,
+                  "Print texts for the indices: line i of FILE, escaped as in JSON, is that of "
+                  "column i")
+      ->type_name("FILE");
+  command
+      .add_option("--row-labels", options.row_labels,
+                  "Print texts for the rows: line i of FILE is that of row i")
+      ->type_name("FILE");
+  add_choice(
+      command, "--format", options.format,
+      {{"table", table_format::table}, {"csv", table_format::csv}, {"json", table_format::json}},
+      "Print a table (default), CSV or JSON");
+  add_numeric_options(command, options);
+}
+
+}  // namespace softfold::tool
