@@ -119,20 +119,24 @@ struct careful_form {
   SOFTFOLD_INLINE scaled_difference difference(vec<A> x) const {
     const vec<A> d = x * a - b;
     const vec<A> product = d * scale;
-    return {(product - c) * g, product_error(d, scale, product) * g};
+    const vec<A> rough = product - c;
+    // Far from zero the product's rounding error is no small number; here it becomes one. That
+    // of an infinite product is none.
+    const vec<A> error = vec<A>::select(greater(product, vec<A>(-infinity<A>)),
+                                        product_error(d, scale, product), vec<A>(A{0}));
+    const vec<A> value = rough + error;
+    return {value * g, (error - (value - rough)) * g};
   }
   SOFTFOLD_INLINE vec<A> exp(vec<A> x) const {
     const scaled_difference d = difference(x);
     const vec<A> v = max(lowest, d.value);
-    // Where the product is infinite its error is NaN.
     const vec<A> error = vec<A>::select(greater(v, lowest), d.error, vec<A>(A{0}));
     return exponential_of<A, true>(v, error, magic);
   }
   SOFTFOLD_INLINE vec<A> log(vec<A> x) const {
     const scaled_difference d = difference(x);
-    const vec<A> error =
-        vec<A>::select(greater(d.value, vec<A>(-infinity<A>)), d.error, vec<A>(A{0}));
-    return d.value + (error - low);
+    const vec<A> none(-infinity<A>);
+    return vec<A>::select(greater(d.value, none), d.value + (d.error - low), none);
   }
 };
 
