@@ -53,6 +53,15 @@ std::string processor_name() {
   return "unknown";
 }
 
+/// Measured: streamed stores pay on Intel's server processors, not on AMD's (docs/benchmarks.md).
+bool has_fast_streaming_stores() {
+#if defined(__x86_64__)
+  return __builtin_cpu_is("intel") != 0;
+#else
+  return false;
+#endif
+}
+
 struct candidate {
   const kernel_table& kernels;
   bool supported;
@@ -64,7 +73,8 @@ machine read_machine() {
   return {.processor = processor_name(),
           .l1_bytes = cache_bytes(1, std::size_t{32} << 10),
           .l2_bytes = cache_bytes(2, std::size_t{1} << 20),
-          .l3_bytes = cache_bytes(3, 0)};
+          .l3_bytes = cache_bytes(3, 0),
+          .fast_streaming_stores = has_fast_streaming_stores()};
 }
 
 const kernel_table& choose_kernels(const char* forced) {

@@ -15,6 +15,8 @@ struct machine {
   std::size_t l1_bytes;
   std::size_t l2_bytes;
   std::size_t l3_bytes;  ///< 0 if there is none
+  /// Whether results that leave the caches are better stored past them.
+  bool fast_streaming_stores;
 };
 
 /// Read from the system; usual sizes where it does not say.

@@ -35,9 +35,15 @@ void parallel_tasks(std::int64_t n, Body&& body) {
 /// spreads each row itself.
 template <class Body>
 void over_rows(queue::state& queue, const plan& plan, std::int64_t rows, Body&& body) {
+  const auto task = [&](std::int64_t begin, std::int64_t end, int slot) {
+    body(begin, end, slot);
+    if (plan.stream) {
+      queue.kernels.end_of_stream();
+    }
+  };
   switch (plan.over) {
     case spread::serial:
-      body(std::int64_t{0}, rows, 0);
+      task(0, rows, 0);
       return;
     case spread::segments:
       queue.arena.execute([&] { body(std::int64_t{0}, rows, 0); });
@@ -47,22 +53,27 @@ void over_rows(queue::state& queue, const plan& plan, std::int64_t rows, Body&& 
   }
   const std::int64_t per_task = plan.rows_per_task;
   queue.arena.execute([&] {
-    parallel_tasks((rows + per_task - 1) / per_task, [&](std::int64_t task) {
-      const std::int64_t begin = task * per_task;
-      body(begin, std::min(rows, begin + per_task), tbb::this_task_arena::current_thread_index());
+    parallel_tasks((rows + per_task - 1) / per_task, [&](std::int64_t i) {
+      task(i * per_task, std::min(rows, (i + 1) * per_task),
+           tbb::this_task_arena::current_thread_index());
     });
   });
 }
 
 /// body(segment, first column, columns) for each segment of a row.
 template <class Body>
-void over_segments(const plan& plan, std::int64_t cols, Body&& body) {
+void over_segments(const plan& plan, const kernel_table& kernels, std::int64_t cols, Body&& body) {
   const auto one = [&](std::int64_t segment) {
     const std::int64_t begin = segment * segment_columns;
     body(segment, begin, std::min(segment_columns, cols - begin));
   };
   if (plan.over == spread::segments) {
-    parallel_tasks(segments_of(cols), one);
+    parallel_tasks(segments_of(cols), [&](std::int64_t segment) {
+      one(segment);
+      if (plan.stream) {
+        kernels.end_of_stream();
+      }
+    });
   } else {
     for (std::int64_t segment = 0; segment < segments_of(cols); ++segment) {
       one(segment);

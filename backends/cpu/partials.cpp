@@ -91,10 +91,11 @@ void launch_normalize(queue::state& queue, const const_matrix_ref& x,
         fill(kernels, out, x.cols, fill_value(row.what, policy, false));
         continue;
       }
-      over_segments(plan, x.cols, [&](std::int64_t, std::int64_t first, std::int64_t count) {
-        kernels.output.probabilities(kernels.at(in, first), count, &row.e, 1 / row.sum,
-                                     {kernels.result_at(out, first), plan.stream});
-      });
+      over_segments(
+          plan, kernels.table, x.cols, [&](std::int64_t, std::int64_t first, std::int64_t count) {
+            kernels.output.probabilities(kernels.at(in, first), count, &row.e, 1 / row.sum,
+                                         {kernels.result_at(out, first), plan.stream});
+          });
     }
   });
 }

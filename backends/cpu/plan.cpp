@@ -11,31 +11,32 @@ constexpr std::int64_t task_elements = 32768;
 
 /// One row of the table: the first whose limits hold a shape is its plan.
 struct rule {
-  enum class span : std::uint8_t { l1, l2, all_caches, any };
-  span row;    ///< exponentials of one row fit here
-  span batch;  ///< input and output fit here
+  enum class span : std::uint8_t { l2, all_l2, any };
+  span row;                ///< the exponentials of one row fit here
+  span batch;              ///< input and output fit here
+  bool streaming_machine;  ///< only where streamed stores are the faster ones
   second_pass second;
   bool stream;
 };
 
-// Where output stays in the caches it is kept there; where it does not, stores go past them,
-// which saves reading each line before it is overwritten.
+// Exponentials are computed once where the output can stay in a cache until it is scaled.
+// Results that leave the caches: on some processors stores past the caches are faster, as they
+// save reading each line before it is overwritten, and then a row is computed twice rather than
+// stored twice; on others ordinary stores are, and the first rule stays the best (measured with
+// bench/: docs/benchmarks.md, "Plans").
 constexpr rule rules[] = {
-    {rule::span::any, rule::span::all_caches, second_pass::scale_output, false},
-    {rule::span::l2, rule::span::any, second_pass::scale_scratch, true},
-    {rule::span::any, rule::span::any, second_pass::recompute, true},
+    {rule::span::any, rule::span::all_l2, true, second_pass::scale_output, false},
+    {rule::span::any, rule::span::any, true, second_pass::recompute, true},
+    {rule::span::any, rule::span::any, false, second_pass::scale_output, false},
 };
 
 bool fits(std::int64_t bytes, rule::span limit, const machine& caches, int threads) {
+  const auto l2 = static_cast<std::int64_t>(caches.l2_bytes);
   switch (limit) {
-    case rule::span::l1:
-      return bytes <= static_cast<std::int64_t>(caches.l1_bytes);
     case rule::span::l2:
-      return bytes <= static_cast<std::int64_t>(caches.l2_bytes) / 2;
-    case rule::span::all_caches:
-      return bytes <=
-             static_cast<std::int64_t>(std::max(
-                 caches.l3_bytes / 2, caches.l2_bytes * static_cast<std::size_t>(threads)));
+      return bytes <= l2 / 2;
+    case rule::span::all_l2:
+      return bytes <= l2 * threads;
     case rule::span::any:
       return true;
   }
@@ -69,7 +70,8 @@ plan choose_plan(const shape& problem, const machine& caches, int threads,
 
   const std::int64_t row_bytes = cols * problem.arithmetic_bytes;
   for (const rule& r : rules) {
-    if (fits(row_bytes, r.row, caches, threads) && fits(batch_bytes, r.batch, caches, threads)) {
+    if (r.streaming_machine == caches.fast_streaming_stores &&
+        fits(row_bytes, r.row, caches, threads) && fits(batch_bytes, r.batch, caches, threads)) {
       chosen.second = r.second;
       chosen.stream = r.stream;
       break;

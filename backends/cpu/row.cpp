@@ -40,7 +40,8 @@ double sum_of_relative(const row_state& row) {
 
 typed_kernels kernels_for(const kernel_table& table, dtype in, dtype out) {
   const dtype computed = core::arithmetic_type(in);
-  return {.input = table.input[kernel_index(in)],
+  return {.table = table,
+          .input = table.input[kernel_index(in)],
           .output = table.output[kernel_index(in)][out == in ? output_same : output_arithmetic],
           .arithmetic = table.input[kernel_index(computed)],
           .in = in,

@@ -16,6 +16,7 @@ namespace softfold::cpu_backend {
 
 /// The kernels of one call and the sizes that go with them.
 struct typed_kernels {
+  const kernel_table& table;
   const input_kernels& input;
   const output_kernels& output;
   const input_kernels& arithmetic;  ///< those that read the arithmetic's type

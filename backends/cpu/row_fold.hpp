@@ -19,15 +19,16 @@ inline row_state fold_row(const plan& plan, const typed_kernels& kernels, const 
                           void* groups, std::int64_t group_stride, bool* segments_kept) {
   std::atomic<bool> ordinary = ordinary_scale(scale);
   if (ordinary) {
-    over_segments(plan, n, [&](std::int64_t i, std::int64_t begin, std::int64_t count) {
-      void* const kept_here = kept == nullptr ? nullptr : kernels.computed_at(kept, begin);
-      void* const groups_here =
-          groups == nullptr ? nullptr : kernels.computed_at(groups, i * group_stride);
-      if (!kernels.input.fold(kernels.at(x, begin), count, scale, kept_here, groups_here,
-                              &segments[i])) {
-        ordinary = false;
-      }
-    });
+    over_segments(
+        plan, kernels.table, n, [&](std::int64_t i, std::int64_t begin, std::int64_t count) {
+          void* const kept_here = kept == nullptr ? nullptr : kernels.computed_at(kept, begin);
+          void* const groups_here =
+              groups == nullptr ? nullptr : kernels.computed_at(groups, i * group_stride);
+          if (!kernels.input.fold(kernels.at(x, begin), count, scale, kept_here, groups_here,
+                                  &segments[i])) {
+            ordinary = false;
+          }
+        });
   }
   if (segments_kept != nullptr) {
     *segments_kept = ordinary && kept != nullptr;

@@ -88,14 +88,9 @@ std::size_t selection::bytes(std::int64_t cols, std::int64_t k, std::int64_t lan
          round_up(capacity * sizeof(std::int64_t)) + round_up(capacity * sizeof(wide_entry));
 }
 
-selection::selection(const kernel_table& table, const typed_kernels& kernels, std::int64_t lanes,
-                     std::int64_t cols, std::int64_t k, std::byte* memory)
-    : table_(table),
-      kernels_(kernels),
-      lanes_(lanes),
-      k_(k),
-      cols_(cols),
-      capacity_(capacity_of(cols, k)) {
+selection::selection(const typed_kernels& kernels, std::int64_t lanes, std::int64_t cols,
+                     std::int64_t k, std::byte* memory)
+    : kernels_(kernels), lanes_(lanes), k_(k), cols_(cols), capacity_(capacity_of(cols, k)) {
   const auto element = size_of(kernels.computed);
   const auto capacity = static_cast<std::size_t>(capacity_);
   const auto part = [&](std::size_t bytes) {
@@ -220,7 +215,7 @@ void selection::sort(packed_entry* entries, std::int64_t n) {
   }
   static_assert(sizeof(packed_entry) == sizeof(std::uint64_t));
   std::uint64_t sorted[few];
-  table_.rank(&entries->word, n, sorted);
+  kernels_.table.rank(&entries->word, n, sorted);
   std::memcpy(entries, sorted, static_cast<std::size_t>(n) * sizeof(packed_entry));
 }
 

@@ -30,8 +30,8 @@ class selection {
   static std::size_t bytes(std::int64_t cols, std::int64_t k, std::int64_t lanes, dtype computed);
 
   /// memory: bytes(cols, k, lanes, kernels.computed) bytes, aligned to a cache line.
-  selection(const kernel_table& table, const typed_kernels& kernels, std::int64_t lanes,
-            std::int64_t cols, std::int64_t k, std::byte* memory);
+  selection(const typed_kernels& kernels, std::int64_t lanes, std::int64_t cols, std::int64_t k,
+            std::byte* memory);
 
   /// Where the first pass writes the group maxima of a chunk: those of segment i of the chunk
   /// start i * groups_per_segment() values in.
@@ -64,7 +64,6 @@ class selection {
   void sort(packed_entry* entries, std::int64_t n);
   static void sort(wide_entry* entries, std::int64_t n);
 
-  const kernel_table& table_;
   const typed_kernels& kernels_;
   std::int64_t lanes_;
   std::int64_t k_;

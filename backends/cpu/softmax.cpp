@@ -95,16 +95,20 @@ void write_row(const problem& p, const plan& plan, const typed_kernels& kernels,
   }
   const split_number lse = log ? log_of(row, kernels.computed) : split_number{};
   const double factor = 1 / row.sum;
-  over_segments(plan, p.x.cols, [&](std::int64_t i, std::int64_t begin, std::int64_t count) {
-    const destination to{kernels.result_at(y, begin), plan.stream};
-    if (log) {
-      kernels.output.log_probabilities(kernels.at(x, begin), count, &row.e, lse.high, lse.low, to);
-    } else if (kept != nullptr && segments[i].one_origin && segments[i].origin == row.e.origin) {
-      kernels.output.scaled(kernels.computed_at(const_cast<void*>(kept), begin), count, factor, to);
-    } else {
-      kernels.output.probabilities(kernels.at(x, begin), count, &row.e, factor, to);
-    }
-  });
+  over_segments(plan, kernels.table, p.x.cols,
+                [&](std::int64_t i, std::int64_t begin, std::int64_t count) {
+                  const destination to{kernels.result_at(y, begin), plan.stream};
+                  if (log) {
+                    kernels.output.log_probabilities(kernels.at(x, begin), count, &row.e, lse.high,
+                                                     lse.low, to);
+                  } else if (kept != nullptr && segments[i].one_origin &&
+                             segments[i].origin == row.e.origin) {
+                    kernels.output.scaled(kernels.computed_at(const_cast<void*>(kept), begin),
+                                          count, factor, to);
+                  } else {
+                    kernels.output.probabilities(kernels.at(x, begin), count, &row.e, factor, to);
+                  }
+                });
 }
 
 void run_rows(queue::state& queue, const problem& p, const plan& plan,

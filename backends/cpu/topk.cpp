@@ -64,20 +64,21 @@ row_state read_row(const problem& p, const plan& plan, const typed_kernels& kern
   for (std::int64_t chunk = 0; chunk < cols && !has_nan; chunk += chunk_columns) {
     const std::int64_t columns = std::min(chunk_columns, cols - chunk);
     const void* const chunk_x = kernels.at(x, chunk);
-    over_segments(plan, columns, [&](std::int64_t i, std::int64_t begin, std::int64_t count) {
-      const void* const part = kernels.at(chunk_x, begin);
-      void* const groups = kernels.computed_at(best.groups(), i * best.groups_per_segment());
-      if (folds && ordinary) {
-        if (kernels.input.fold(part, count, p.scale, nullptr, groups,
-                               &work.segments[chunk / segment_columns + i])) {
-          return;
-        }
-        ordinary = false;  // the fold stopped on the way: the maxima are not complete
-      }
-      if (!kernels.input.group_maxima(part, count, groups)) {
-        has_nan = true;
-      }
-    });
+    over_segments(
+        plan, kernels.table, columns, [&](std::int64_t i, std::int64_t begin, std::int64_t count) {
+          const void* const part = kernels.at(chunk_x, begin);
+          void* const groups = kernels.computed_at(best.groups(), i * best.groups_per_segment());
+          if (folds && ordinary) {
+            if (kernels.input.fold(part, count, p.scale, nullptr, groups,
+                                   &work.segments[chunk / segment_columns + i])) {
+              return;
+            }
+            ordinary = false;  // the fold stopped on the way: the maxima are not complete
+          }
+          if (!kernels.input.group_maxima(part, count, groups)) {
+            has_nan = true;
+          }
+        });
     if (!has_nan) {
       best.take_chunk(chunk_x, columns, chunk);
     }
@@ -154,7 +155,7 @@ void launch(queue::state& queue, const problem& p) {
                    p.lse.type, logsumexp_of(row, computed));
         continue;
       }
-      selection best(queue.kernels, to_values, lanes, p.x.cols, k, work.selection);
+      selection best(to_values, lanes, p.x.cols, k, work.selection);
       const row_state row = read_row(p, plan, to_values, x, work, best);
       write_indices(p, r, best.columns());
       if (p.values.data != nullptr) {

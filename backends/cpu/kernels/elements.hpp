@@ -58,7 +58,8 @@ SOFTFOLD_INLINE double sum_of(const T* x, std::int64_t n, const Source* source, 
   return static_cast<double>(((sums[0] + sums[1]) + (sums[2] + sums[3])).reduce_add());
 }
 
-/// y[i] = f(x[i]); y may be x.
+/// y[i] = f(x[i]); y may be x. Streamed stores are ordered by end_of_stream only, which whoever
+/// streams calls once when done: after every row it would wait for memory each time.
 template <class T, class Out, class F>
 SOFTFOLD_INLINE void map_elements(const T* x, std::int64_t n, Out* y, bool stream, const F& f) {
   using A = arithmetic_t<T>;
@@ -97,9 +98,6 @@ SOFTFOLD_INLINE void map_elements(const T* x, std::int64_t n, Out* y, bool strea
   }
   if (i < n) {
     f(V::load(x + i, static_cast<int>(n - i), rest)).store(y + i, static_cast<int>(n - i));
-  }
-  if (stream) {
-    end_of_stream();
   }
 }
 

@@ -43,6 +43,7 @@ constexpr kernel_table kernels_of(const char* isa) {
   return {
       .isa = isa,
       .lanes_f32 = vec<float>::lanes,
+      .end_of_stream = [] { end_of_stream(); },
       .rank = select_kernels<float>::rank,
       .input = {input_kernels_of<float>(), input_kernels_of<double>(), input_kernels_of<f16_bits>(),
                 input_kernels_of<bf16_bits>()},

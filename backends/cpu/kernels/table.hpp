@@ -152,6 +152,8 @@ enum output_type : int { output_same, output_arithmetic, output_types };
 struct kernel_table {
   const char* isa;
   int lanes_f32;
+  /// Makes streamed stores visible to other threads; a task's last step after streaming.
+  void (*end_of_stream)();
   /// Sorts n different keys, larger first, by counting: n^2 comparisons without a branch.
   void (*rank)(const std::uint64_t* keys, std::int64_t n, std::uint64_t* sorted);
   input_kernels input[input_types];
