@@ -50,9 +50,9 @@ void launch_fold(queue::state& queue, const const_matrix_ref& x, const partials_
       queue.scratch.at_least(segments * static_cast<std::size_t>(tasks) * sizeof(segment_state)));
   over_rows(queue, plan, x.rows, [&](std::int64_t begin, std::int64_t end, int slot) {
     for (std::int64_t r = begin; r < end; ++r) {
-      const row_state row = fold_row(plan, kernels, kernels.at(x.data, r * x.stride), x.cols, scale,
-                                     states + static_cast<std::size_t>(slot) * segments, nullptr,
-                                     nullptr, 0, nullptr);
+      const row_state row =
+          state_of_row(queue, plan, kernels, kernels.at(x.data, r * x.stride), x.cols, scale,
+                       states + static_cast<std::size_t>(slot) * segments);
       write_partial(partials.data, partials.type, r, partial_of(row));
     }
   });
@@ -91,11 +91,14 @@ void launch_normalize(queue::state& queue, const const_matrix_ref& x,
         fill(kernels, out, x.cols, fill_value(row.what, policy, false));
         continue;
       }
-      over_segments(
-          plan, kernels.table, x.cols, [&](std::int64_t, std::int64_t first, std::int64_t count) {
-            kernels.output.probabilities(kernels.at(in, first), count, &row.e, 1 / row.sum,
-                                         {kernels.result_at(out, first), plan.stream});
-          });
+      over_segments(queue, plan, x.cols, [&](std::int64_t segment) {
+        const auto [first, count] = columns_of(segment, x.cols);
+        kernels.output.probabilities(kernels.at(in, first), count, &row.e, 1 / row.sum,
+                                     {kernels.result_at(out, first), plan.stream});
+        if (plan.stream && plan.over == spread::segments) {
+          kernels.table.end_of_stream();
+        }
+      });
     }
   });
 }

@@ -9,12 +9,10 @@ namespace {
 /// Elements of a task: some microseconds of work, well above the cost of handing it out.
 constexpr std::int64_t task_elements = 32768;
 
-/// One row of the table: the first whose limits hold a shape is its plan.
+/// One row of the table: the first that holds for a machine and a batch is the plan.
 struct rule {
-  enum class span : std::uint8_t { l2, all_l2, any };
-  span row;                ///< the exponentials of one row fit here
-  span batch;              ///< input and output fit here
-  bool streaming_machine;  ///< only where streamed stores are the faster ones
+  bool fast_streaming_stores;  ///< of the machine
+  bool fits_l2;                ///< whether input and output must fit the second-level caches
   second_pass second;
   bool stream;
 };
@@ -22,26 +20,13 @@ struct rule {
 // Exponentials are computed once where the output can stay in a cache until it is scaled.
 // Results that leave the caches: on some processors stores past the caches are faster, as they
 // save reading each line before it is overwritten, and then a row is computed twice rather than
-// stored twice; on others ordinary stores are, and the first rule stays the best (measured with
-// bench/: docs/benchmarks.md, "Plans").
+// stored twice; on others ordinary stores are, and the first way stays the best (measured:
+// docs/benchmarks.md, "Plans").
 constexpr rule rules[] = {
-    {rule::span::any, rule::span::all_l2, true, second_pass::scale_output, false},
-    {rule::span::any, rule::span::any, true, second_pass::recompute, true},
-    {rule::span::any, rule::span::any, false, second_pass::scale_output, false},
+    {true, true, second_pass::scale_output, false},
+    {true, false, second_pass::recompute, true},
+    {false, false, second_pass::scale_output, false},
 };
-
-bool fits(std::int64_t bytes, rule::span limit, const machine& caches, int threads) {
-  const auto l2 = static_cast<std::int64_t>(caches.l2_bytes);
-  switch (limit) {
-    case rule::span::l2:
-      return bytes <= l2 / 2;
-    case rule::span::all_l2:
-      return bytes <= l2 * threads;
-    case rule::span::any:
-      return true;
-  }
-  return false;
-}
 
 }  // namespace
 
@@ -68,10 +53,10 @@ plan choose_plan(const shape& problem, const machine& caches, int threads,
     chosen.over = spread::rows;
   }
 
-  const std::int64_t row_bytes = cols * problem.arithmetic_bytes;
+  const auto l2_bytes = static_cast<std::int64_t>(caches.l2_bytes);
   for (const rule& r : rules) {
-    if (r.streaming_machine == caches.fast_streaming_stores &&
-        fits(row_bytes, r.row, caches, threads) && fits(batch_bytes, r.batch, caches, threads)) {
+    if (r.fast_streaming_stores == caches.fast_streaming_stores &&
+        (!r.fits_l2 || batch_bytes <= l2_bytes * threads)) {
       chosen.second = r.second;
       chosen.stream = r.stream;
       break;
@@ -80,8 +65,8 @@ plan choose_plan(const shape& problem, const machine& caches, int threads,
   // The output can hold exponentials only if it is as wide as they are and not the input.
   if (chosen.second == second_pass::scale_output &&
       (problem.in_place || problem.output_bytes != problem.arithmetic_bytes)) {
-    chosen.second = fits(row_bytes, rule::span::l2, caches, threads) ? second_pass::scale_scratch
-                                                                     : second_pass::recompute;
+    chosen.second = cols * problem.arithmetic_bytes <= l2_bytes / 2 ? second_pass::scale_scratch
+                                                                    : second_pass::recompute;
   }
   // Tasks of one row share no scratch memory.
   if (chosen.over == spread::segments && chosen.second == second_pass::scale_scratch) {

@@ -43,7 +43,7 @@ namespace {
 constexpr std::int64_t few = 192;
 
 /// How many groups more than k may reach the threshold: finding an exact one is not worth it.
-constexpr std::int64_t slack_of(std::int64_t k) { return k / 8; }
+constexpr std::int64_t slack_of(std::int64_t k) { return k / 8 + 2; }
 
 constexpr std::size_t line = 64;
 
@@ -118,7 +118,7 @@ double selection::threshold(std::int64_t group_total) {
   // maximum is a lower bound too, as a rule hardly a lower one.
   const input_kernels& kernels = kernels_.input;
   const std::int64_t slack = slack_of(k_);
-  const std::int64_t folded = kernels.fold_groups(groups_, group_total, 8 * k_, coarse_);
+  const std::int64_t folded = kernels.fold_groups(groups_, group_total, 4 * k_, coarse_);
   const double bound = folded < k_ ? none : kernels.nearly_kth(coarse_, folded, k_, slack, none);
   return kernels.count_above(groups_, group_total, bound) <= k_ + slack
              ? bound

@@ -86,29 +86,72 @@ task_scratch scratch_of(const problem& p, const plan& plan) {
   return {segments, segments + kept};
 }
 
-void write_row(const problem& p, const plan& plan, const typed_kernels& kernels, const void* x,
-               void* y, const row_state& row, const segment_state* segments, const void* kept) {
-  const bool log = p.what == operation::log_softmax;
-  if (row.what != row_state::kind::ordinary) {
-    fill(kernels, y, p.x.cols, fill_value(row.what, p.policy, log));
+/// The second pass over one row.
+class row_writer {
+ public:
+  row_writer(const problem& p, const plan& plan, const typed_kernels& kernels, const void* x,
+             void* y, const row_fold& fold)
+      : p_(p), plan_(plan), kernels_(kernels), x_(x), y_(y), fold_(fold) {}
+
+  /// To be called between the passes, once.
+  void begin() {
+    row_ = fold_.state();
+    if (p_.what == operation::log_softmax && row_.what == row_state::kind::ordinary) {
+      lse_ = log_of(row_, kernels_.computed);
+    }
+  }
+
+  void write(std::int64_t segment) const {
+    const auto [begin, count] = columns_of(segment, p_.x.cols);
+    const void* const x = kernels_.at(x_, begin);
+    const destination to{kernels_.result_at(y_, begin), plan_.stream};
+    const bool log = p_.what == operation::log_softmax;
+    if (row_.what != row_state::kind::ordinary) {
+      fill(kernels_, to.data, count, fill_value(row_.what, p_.policy, log));
+    } else if (log) {
+      kernels_.output.log_probabilities(x, count, &row_.e, lse_.high, lse_.low, to);
+    } else if (const void* const kept = fold_.kept(segment, row_); kept != nullptr) {
+      kernels_.output.scaled(kept, count, 1 / row_.sum, to);
+    } else {
+      kernels_.output.probabilities(x, count, &row_.e, 1 / row_.sum, to);
+    }
+  }
+
+ private:
+  const problem& p_;
+  const plan& plan_;
+  const typed_kernels& kernels_;
+  const void* x_;
+  void* y_;
+  const row_fold& fold_;
+  row_state row_;
+  split_number lse_{};
+};
+
+void run_map_row(queue::state& queue, const problem& p, const plan& plan,
+                 const typed_kernels& kernels, const void* x, void* y, segment_state* segments,
+                 void* kept) {
+  row_fold fold(kernels, x, p.x.cols, p.scale, segments, kept);
+  row_writer writer(p, plan, kernels, x, y, fold);
+  const std::int64_t n = segments_of(p.x.cols);
+  if (plan.over == spread::segments) {
+    in_two_phases(
+        queue, n, [&](std::int64_t i) { fold.fold(i); }, [&] { writer.begin(); },
+        [&](std::int64_t i) {
+          writer.write(i);
+          if (plan.stream) {
+            kernels.table.end_of_stream();
+          }
+        });
     return;
   }
-  const split_number lse = log ? log_of(row, kernels.computed) : split_number{};
-  const double factor = 1 / row.sum;
-  over_segments(plan, kernels.table, p.x.cols,
-                [&](std::int64_t i, std::int64_t begin, std::int64_t count) {
-                  const destination to{kernels.result_at(y, begin), plan.stream};
-                  if (log) {
-                    kernels.output.log_probabilities(kernels.at(x, begin), count, &row.e, lse.high,
-                                                     lse.low, to);
-                  } else if (kept != nullptr && segments[i].one_origin &&
-                             segments[i].origin == row.e.origin) {
-                    kernels.output.scaled(kernels.computed_at(const_cast<void*>(kept), begin),
-                                          count, factor, to);
-                  } else {
-                    kernels.output.probabilities(kernels.at(x, begin), count, &row.e, factor, to);
-                  }
-                });
+  for (std::int64_t i = 0; i < n; ++i) {
+    fold.fold(i);
+  }
+  writer.begin();
+  for (std::int64_t i = 0; i < n; ++i) {
+    writer.write(i);
+  }
 }
 
 void run_rows(queue::state& queue, const problem& p, const plan& plan,
@@ -123,18 +166,16 @@ void run_rows(queue::state& queue, const problem& p, const plan& plan,
     for (std::int64_t r = begin; r < end; ++r) {
       const void* const x = kernels.at(p.x.data, r * p.x.stride);
       void* const y = kernels.result_at(p.y.data, r * p.y.stride);
+      if (p.what == operation::logsumexp) {
+        const row_state row = state_of_row(queue, plan, kernels, x, p.x.cols, p.scale, segments);
+        write_real(y, p.y.type, logsumexp_of(row, kernels.computed));
+        continue;
+      }
       void* kept = nullptr;
       if (p.what == operation::softmax && plan.second != second_pass::recompute) {
         kept = plan.second == second_pass::scale_output ? y : mine + need.segments;
       }
-      bool is_kept = false;
-      const row_state row =
-          fold_row(plan, kernels, x, p.x.cols, p.scale, segments, kept, nullptr, 0, &is_kept);
-      if (p.what == operation::logsumexp) {
-        write_real(y, p.y.type, logsumexp_of(row, kernels.computed));
-      } else {
-        write_row(p, plan, kernels, x, y, row, segments, is_kept ? kept : nullptr);
-      }
+      run_map_row(queue, p, plan, kernels, x, y, segments, kept);
     }
   });
 }

@@ -55,43 +55,35 @@ workspace_size workspace_of(const problem& p, std::int64_t lanes) {
 }
 
 /// One read of the row: its state, if wanted, and its k best elements.
-row_state read_row(const problem& p, const plan& plan, const typed_kernels& kernels, const void* x,
-                   const workspace& work, selection& best) {
+row_state read_row(queue::state& queue, const problem& p, const plan& plan,
+                   const typed_kernels& kernels, const void* x, const workspace& work,
+                   selection& best) {
   const std::int64_t cols = p.x.cols;
-  const bool folds = p.folds();
-  std::atomic<bool> ordinary = !folds || ordinary_scale(p.scale);
+  row_fold fold(kernels, x, cols, p.scale, work.segments, nullptr);
   std::atomic<bool> has_nan = false;
   for (std::int64_t chunk = 0; chunk < cols && !has_nan; chunk += chunk_columns) {
     const std::int64_t columns = std::min(chunk_columns, cols - chunk);
-    const void* const chunk_x = kernels.at(x, chunk);
-    over_segments(
-        plan, kernels.table, columns, [&](std::int64_t i, std::int64_t begin, std::int64_t count) {
-          const void* const part = kernels.at(chunk_x, begin);
-          void* const groups = kernels.computed_at(best.groups(), i * best.groups_per_segment());
-          if (folds && ordinary) {
-            if (kernels.input.fold(part, count, p.scale, nullptr, groups,
-                                   &work.segments[chunk / segment_columns + i])) {
-              return;
-            }
-            ordinary = false;  // the fold stopped on the way: the maxima are not complete
-          }
-          if (!kernels.input.group_maxima(part, count, groups)) {
-            has_nan = true;
-          }
-        });
+    over_segments(queue, plan, columns, [&](std::int64_t i) {
+      void* const groups = kernels.computed_at(best.groups(), i * best.groups_per_segment());
+      if (p.folds() && fold.fold(chunk / segment_columns + i, groups)) {
+        return;
+      }
+      // Not folded, or given up on the way: the maxima are not complete.
+      const auto [begin, count] = columns_of(i, columns);
+      if (!kernels.input.group_maxima(kernels.at(x, chunk + begin), count, groups)) {
+        has_nan = true;
+      }
+    });
     if (!has_nan) {
-      best.take_chunk(chunk_x, columns, chunk);
+      best.take_chunk(kernels.at(x, chunk), columns, chunk);
     }
   }
   if (has_nan) {
     best.take_any_row(x, cols);
+    fold.give_up();
   }
   best.finish(x);
-  if (!folds) {
-    return {};
-  }
-  return ordinary ? combine_segments(work.segments, segments_of(cols), p.scale, kernels.computed)
-                  : careful_state(kernels, x, cols, p.scale);
+  return p.folds() ? fold.state() : row_state{};
 }
 
 void write_indices(const problem& p, std::int64_t r, const std::int64_t* columns) {
@@ -148,15 +140,15 @@ void launch(queue::state& queue, const problem& p) {
     for (std::int64_t r = begin; r < end; ++r) {
       const void* const x = to_values.at(p.x.data, r * p.x.stride);
       if (k == 0) {  // only the logsumexp is wanted
-        const row_state row = fold_row(plan, to_values, x, p.x.cols, p.scale, work.segments,
-                                       nullptr, nullptr, 0, nullptr);
+        const row_state row =
+            state_of_row(queue, plan, to_values, x, p.x.cols, p.scale, work.segments);
         write_real(static_cast<std::byte*>(p.lse.data) +
                        r * static_cast<std::int64_t>(size_of(p.lse.type)),
                    p.lse.type, logsumexp_of(row, computed));
         continue;
       }
       selection best(to_values, lanes, p.x.cols, k, work.selection);
-      const row_state row = read_row(p, plan, to_values, x, work, best);
+      const row_state row = read_row(queue, p, plan, to_values, x, work, best);
       write_indices(p, r, best.columns());
       if (p.values.data != nullptr) {
         write_values(to_values, p.values, r, best.values(), 1);

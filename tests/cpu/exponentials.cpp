@@ -57,6 +57,12 @@ TEST_CASE("double exponentials are within 1 ULP of long double ones") {
 TEST_CASE("every float in [-87, 0] is within 1 ULP") {
   // The exact values come from the double kernel, whose error is 2^-28 ULP of a float.
   constexpr std::size_t batch = 1 << 16;
+#if defined(__SANITIZE_ADDRESS__)
+  constexpr std::uint64_t step = 61 * batch;
+  MESSAGE("instrumented build: one batch of floats in 61");
+#else
+  constexpr std::uint64_t step = batch;
+#endif
   const auto last = std::bit_cast<std::uint32_t>(-87.0F);
   for (const kernel_table* kernels : each_isa()) {
     const std::string isa = kernels->isa;
@@ -67,7 +73,7 @@ TEST_CASE("every float in [-87, 0] is within 1 ULP") {
     std::vector<double> exact(batch);
     double worst = 0;
     float worst_x = 0;
-    for (std::uint64_t first = 0x80000000U; first <= last; first += batch) {
+    for (std::uint64_t first = 0x80000000U; first <= last; first += step) {
       for (std::size_t i = 0; i < batch; ++i) {
         x[i] = std::bit_cast<float>(
             static_cast<std::uint32_t>(std::min<std::uint64_t>(first + i, last)));

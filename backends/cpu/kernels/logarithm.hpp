@@ -12,7 +12,7 @@
 namespace softfold::cpu_backend {
 namespace {
 
-/// sum 2^origin = fraction * exp(log), with fraction in [0.7, 1.42).
+/// sum 2^origin = fraction * exp(log), with fraction in [0.70, 1.42).
 struct normalised_sum {
   double fraction;
   split_number log;
@@ -25,15 +25,12 @@ SOFTFOLD_INLINE split_number times_ln2(double n) {
 
 /// For a normal sum > 0 and an integer origin.
 SOFTFOLD_INLINE normalised_sum normalise(double sum, double origin) {
+  // The exponent of sum / sqrt(1/2), so that the fraction is near 1 on both sides; no branch.
+  constexpr std::uint64_t half_root_bits = 0x3fe6a09e667f3bcdU;
   const auto bits = __builtin_bit_cast(std::uint64_t, sum);
-  auto exponent = static_cast<std::int64_t>(bits >> 52) - 1023;
-  constexpr std::uint64_t mantissa = (std::uint64_t{1} << 52) - 1;
-  double fraction =
-      __builtin_bit_cast(double, (bits & mantissa) | std::uint64_t{1023} << 52);  // in [1, 2)
-  if (fraction > 1.41421356237309505) {
-    fraction *= 0.5;
-    ++exponent;
-  }
+  const auto exponent = static_cast<std::int64_t>(bits - half_root_bits) >> 52;
+  const auto fraction =
+      __builtin_bit_cast(double, bits - (static_cast<std::uint64_t>(exponent) << 52));
   return {fraction, times_ln2(origin + static_cast<double>(exponent))};
 }
 

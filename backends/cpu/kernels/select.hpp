@@ -67,31 +67,51 @@ struct select_kernels {
   static double nearly_kth(const void* values, std::int64_t n, std::int64_t k, std::int64_t slack,
                            double at_least) {
     const A* const x = static_cast<const A*>(values);
-    V best(-infinity<A>);
+    const V inf(infinity<A>);
+    const V none(-infinity<A>);
+    V largest = none;
+    V smallest = inf;
     for (std::int64_t i = 0; i < n; i += V::lanes) {
-      best = max(V::load(x + i), best);
+      const V v = V::load(x + i);
+      largest = max(v, largest);
+      smallest = min(v, smallest);
     }
+    const A least = smallest.reduce_min();
     // At least k values reach `low`; less than k exceed `high`.
-    ordinal low = ordinal_of(static_cast<A>(at_least));
-    ordinal high = ordinal_of(best.reduce_max());
-    while (low < high) {
-      const ordinal middle = high - (high - low) / 2;  // rounded up: above low
-      const V limit(value_of(middle));
-      std::int64_t below = 0;
-      for (std::int64_t i = 0; i < n; i += V::lanes) {
-        below += __builtin_popcount(V::bits(greater(limit, V::load(x + i))));
+    A low = static_cast<A>(at_least) < least ? least : static_cast<A>(at_least);
+    A high = largest.reduce_max();
+    for (int step = 0; low < high; ++step) {
+      // Halving the interval of values is quick as a rule; halving that of their ordinals, tried
+      // in turn, ends soon whatever the values are.
+      A middle = low * A{0.5} + high * A{0.5};
+      if (step % 4 == 3 || !(middle > low && middle < high)) {
+        const ordinal lower = ordinal_of(low);
+        const ordinal upper = ordinal_of(high);
+        middle = value_of(upper - (upper - lower) / 2);  // rounded up: above low
       }
-      const std::int64_t reached = n - below;
+      const V limit(middle);
+      V below(A{0});  // a count; exact, as no lane sees 2^24 values
+      V least_reaching = inf;
+      V largest_below = none;
+      for (std::int64_t i = 0; i < n; i += V::lanes) {
+        const V v = V::load(x + i);
+        const auto is_below = greater(limit, v);
+        below = below + V::select(is_below, V(A{1}), V(A{0}));
+        least_reaching = min(V::select(is_below, inf, v), least_reaching);
+        largest_below = max(V::select(is_below, v, none), largest_below);
+      }
+      // Both ends move to values that are there, so that ties end the search too.
+      const std::int64_t reached = n - static_cast<std::int64_t>(below.reduce_add());
       if (reached >= k) {
-        low = middle;
+        low = least_reaching.reduce_min();
         if (reached <= k + slack) {
           break;
         }
       } else {
-        high = middle - 1;
+        high = largest_below.reduce_max();
       }
     }
-    return static_cast<double>(value_of(low));
+    return static_cast<double>(low);
   }
 
   static void rank(const std::uint64_t* keys, std::int64_t n, std::uint64_t* sorted) {
