@@ -55,7 +55,13 @@ queue::state::state(const queue_options& options)
            .l1_bytes = machine.l1_bytes,
            .l2_bytes = machine.l2_bytes,
            .l3_bytes = machine.l3_bytes},
-      arena(info.threads) {}
+      arena(info.threads) {
+  constexpr auto parallelism = tbb::global_control::max_allowed_parallelism;
+  if (const auto wanted = static_cast<std::size_t>(info.threads);
+      wanted > tbb::global_control::active_value(parallelism)) {
+    more_threads.emplace(parallelism, wanted);
+  }
+}
 
 queue::queue() : queue(queue_options{}) {}
 queue::queue(const queue_options& options) : state_(std::make_unique<state>(options)) {}

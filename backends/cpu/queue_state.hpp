@@ -9,11 +9,13 @@
 
 #include <softfold/queue.hpp>
 
+#include <tbb/global_control.h>
 #include <tbb/task_arena.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 namespace softfold::cpu_backend {
 
@@ -41,6 +43,7 @@ struct queue::state {
   cpu_backend::machine machine;
   const cpu_backend::kernel_table& kernels;
   device_info info;
+  std::optional<tbb::global_control> more_threads;  ///< than TBB would start by itself
   tbb::task_arena arena;
   cpu_backend::scratch scratch;
 };

@@ -8,13 +8,13 @@ nm=$1 isa=$2
 shift 2
 for object in "$@"; do
   if [[ $object == */isa/$isa.cpp.o ]]; then
-    shared=$("$nm" --defined-only -C "$object" | awk '$2 ~ /^[TWVui]$/' || true)
-    if [[ -n $shared ]]; then
+    symbols=$("$nm" --defined-only -C "$object")
+    if shared=$(grep -E '^[0-9a-f]* [TWVui] ' <<<"$symbols"); then
       echo "$object shares code:"
       echo "$shared"
       exit 1
     fi
-    if ! "$nm" --defined-only -C "$object" | grep -q "${isa}_kernels"; then
+    if ! grep -q "${isa}_kernels$" <<<"$symbols"; then
       echo "$object does not define the kernel table ${isa}_kernels"
       exit 1
     fi
