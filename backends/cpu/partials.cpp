@@ -106,7 +106,8 @@ void launch_normalize(queue::state& queue, const const_matrix_ref& x,
 }  // namespace
 }  // namespace softfold::cpu_backend
 
-namespace softfold::inline cpu {
+namespace softfold {
+inline namespace cpu {
 
 using namespace cpu_backend;
 
@@ -159,4 +160,5 @@ void normalize(queue& q, const_matrix_ref x_part, const_partials_ref partials, m
   }
 }
 
-}  // namespace softfold::inline cpu
+}  // namespace cpu
+}  // namespace softfold

@@ -43,7 +43,8 @@ std::byte* scratch::at_least(std::size_t bytes) {
 
 }  // namespace softfold::cpu_backend
 
-namespace softfold::inline cpu {
+namespace softfold {
+inline namespace cpu {
 
 queue::state::state(const queue_options& options)
     : machine(cpu_backend::read_machine()),
@@ -73,4 +74,5 @@ void queue::wait() {}
 void queue::reserve(std::size_t bytes) { state_->scratch.at_least(bytes); }
 const device_info& queue::info() const noexcept { return state_->info; }
 
-}  // namespace softfold::inline cpu
+}  // namespace cpu
+}  // namespace softfold

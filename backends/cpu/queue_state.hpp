@@ -35,7 +35,8 @@ class scratch {
 
 }  // namespace softfold::cpu_backend
 
-namespace softfold::inline cpu {
+namespace softfold {
+inline namespace cpu {
 
 struct queue::state {
   explicit state(const queue_options& options);
@@ -48,4 +49,5 @@ struct queue::state {
   cpu_backend::scratch scratch;
 };
 
-}  // namespace softfold::inline cpu
+}  // namespace cpu
+}  // namespace softfold

@@ -214,7 +214,8 @@ problem check_map(const char* name, operation what, const const_matrix_ref& x, c
 }  // namespace
 }  // namespace softfold::cpu_backend
 
-namespace softfold::inline cpu {
+namespace softfold {
+inline namespace cpu {
 
 using namespace cpu_backend;
 
@@ -238,4 +239,5 @@ void logsumexp(queue& q, const_matrix_ref x, vector_ref lse, const logsumexp_opt
          {operation::logsumexp, x, {lse.data, lse.type, x.rows, 1, 1}, scale, empty_row::nan});
 }
 
-}  // namespace softfold::inline cpu
+}  // namespace cpu
+}  // namespace softfold

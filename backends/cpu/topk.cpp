@@ -168,7 +168,8 @@ void launch(queue::state& queue, const problem& p) {
 }  // namespace
 }  // namespace softfold::cpu_backend
 
-namespace softfold::inline cpu {
+namespace softfold {
+inline namespace cpu {
 
 using namespace cpu_backend;
 
@@ -214,4 +215,5 @@ void softmax_topk(queue& q, const_matrix_ref x, matrix_ref probabilities, matrix
   launch(q.self(), {x, indices, logits, probabilities, lse, scale, options.empty_row});
 }
 
-}  // namespace softfold::inline cpu
+}  // namespace cpu
+}  // namespace softfold
