@@ -209,8 +209,9 @@ row_state state_of(max_sum<double> partial, double scale, dtype computed) {
     return row;
   }
   const double exponent = partial.max * 1.4426950408889634;
-  const double quantum = computed == dtype::f64 ? 512 : 64;
-  const double far = computed == dtype::f64 ? 4096 : 448;
+  const double quantum =
+      computed == dtype::f64 ? power_limits<double>::quantum : power_limits<float>::quantum;
+  const double far = computed == dtype::f64 ? power_limits<double>::far : power_limits<float>::far;
   if (ordinary_scale(scale) && std::fabs(exponent) < far) {
     row.e.origin = quantum * std::floor((exponent - origin_margin) / quantum);
     // By way of the nearest power of two, so that only a small number goes through exp.

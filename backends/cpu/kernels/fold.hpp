@@ -16,21 +16,6 @@ namespace softfold::cpu_backend {
 namespace {
 
 template <class A>
-struct power_limits;
-template <>
-struct power_limits<float> {
-  /// Origins are multiples of this, so that the segments of a row mostly share one.
-  static constexpr double quantum = 64;
-  /// Of |origin|: keeps n * ln2_high exact without a fused multiply-add.
-  static constexpr double far = 448;
-};
-template <>
-struct power_limits<double> {
-  static constexpr double quantum = 512;
-  static constexpr double far = 4096;
-};
-
-template <class A>
 inline constexpr std::int64_t block_columns = 4096 / static_cast<std::int64_t>(sizeof(A));
 
 /// Scalar rounding towards -infinity of small numbers, without the math library.

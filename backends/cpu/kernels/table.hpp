@@ -35,6 +35,22 @@ inline constexpr double careful_origin = -64;
 /// How far the largest element's exponent is above the origin at least.
 inline constexpr double origin_margin = 25.5;
 
+/// Where the power form holds, for arithmetic in A.
+template <class A>
+struct power_limits;
+template <>
+struct power_limits<float> {
+  /// Origins are multiples of this, so that the segments of a row mostly share one.
+  static constexpr double quantum = 64;
+  /// Of |origin|: keeps n * ln2_high exact without a fused multiply-add.
+  static constexpr double far = 448;
+};
+template <>
+struct power_limits<double> {
+  static constexpr double quantum = 512;
+  static constexpr double far = 4096;
+};
+
 /// The sum of many terms, with the rounding errors of the additions carried along.
 struct compensated_sum {
   double value = 0;
