@@ -7,6 +7,7 @@
 #include <softfold/softfold.hpp>
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
@@ -226,6 +227,19 @@ inline void check_overlap(const char* function, const operand& input,
         fail_overlap(*a, *b);
       }
     }
+  }
+}
+
+/// A copy between the host's memory and a buffer's.
+inline void check_buffer_copy(const char* function, const void* host, std::size_t bytes,
+                              std::size_t offset, std::size_t size) {
+  if (offset > size || bytes > size - offset) {
+    fail(errc::invalid_argument, {function, "offset + bytes"}, "",
+         std::to_string(offset) + " + " + std::to_string(bytes),
+         "at most the buffer's size " + std::to_string(size));
+  }
+  if (bytes > 0 && host == nullptr) {
+    fail(errc::invalid_argument, {function, "the host's pointer"}, "", "null", "a pointer");
   }
 }
 

@@ -26,6 +26,7 @@
 /// docs/semantics.md has the accuracy bounds and every special case.
 #pragma once
 
+#include <softfold/buffer.hpp>
 #include <softfold/config.hpp>
 #include <softfold/dtype.hpp>
 #include <softfold/error.hpp>

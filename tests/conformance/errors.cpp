@@ -341,6 +341,30 @@ TEST_CASE("queue options") {
   }
 }
 
+TEST_CASE("a buffer copies both ways and refuses what lies outside it") {
+  queue q;
+  for (const memory kind : {memory::device, memory::host}) {
+    buffer memory(q, 16, kind);
+    CHECK(memory.size() == 16);
+    const std::vector<std::int32_t> sent{1, 2, 3, 4};
+    std::vector<std::int32_t> received(4);
+    memory.upload(q, sent.data(), 16);
+    memory.upload(q, sent.data(), 4, 12);
+    memory.download(q, received.data(), 16);
+    q.wait();
+    CHECK(received == std::vector<std::int32_t>{1, 2, 3, 1});
+    CHECK_THROWS_AS(memory.upload(q, sent.data(), 16, 1), error);
+    CHECK_THROWS_AS(memory.upload(q, sent.data(), 0, 17), error);
+    CHECK_THROWS_AS(memory.download(q, received.data(), std::size_t(-1), 2), error);
+    CHECK_THROWS_AS(memory.download(q, nullptr, 4), error);
+    memory.download(q, received.data(), 0, 16);
+    buffer moved = std::move(memory);
+    moved.download(q, received.data() + 1, 4);
+    q.wait();
+    CHECK(received == std::vector<std::int32_t>{1, 1, 3, 1});
+  }
+}
+
 TEST_CASE("a queue is good after an error") {
   queue q;
   matrix<float> x({1, 2, 0, 0}, role::input);

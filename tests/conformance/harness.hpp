@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // What every conformance test stands on: memory of the backend under test, matrices with guard
-// zones, and the pairs of types. Only device_buffer knows what kind of memory a backend needs.
+// zones, and the pairs of types.
 #pragma once
 
 #include <softfold/softfold.hpp>
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <span>
 #include <sstream>
 #include <string>
@@ -37,26 +35,29 @@ inline constexpr bool reduced = true;
 inline constexpr bool reduced = false;
 #endif
 
-/// Memory that the backend under test reads and writes. The cpu backend takes plain memory; a
-/// backend with its own memory allocates and copies here.
+/// Memory of the backend under test. Copies are complete on return.
 template <class T>
 class device_buffer {
  public:
-  explicit device_buffer(std::size_t size) : size_(size), data_(new T[size]) {}
+  explicit device_buffer(std::size_t size) : memory_(copies(), size * sizeof(T)) {}
 
-  [[nodiscard]] T* data() const noexcept { return data_.get(); }
-  void upload(std::span<const T> from) { copy(from.data(), data_.get(), from.size()); }
-  void download(std::span<T> to) const { copy(data_.get(), to.data(), to.size()); }
-
- private:
-  void copy(const T* from, T* to, std::size_t count) const {
-    if (std::min(count, size_) > 0) {  // an empty vector's pointer is null
-      std::memcpy(static_cast<void*>(to), from, std::min(count, size_) * sizeof(T));
-    }
+  [[nodiscard]] T* data() const noexcept { return static_cast<T*>(memory_.data()); }
+  void upload(std::span<const T> from) {
+    memory_.upload(copies(), from.data(), from.size_bytes());
+    copies().wait();
+  }
+  void download(std::span<T> to) const {
+    memory_.download(copies(), to.data(), to.size_bytes());
+    copies().wait();
   }
 
-  std::size_t size_;
-  std::unique_ptr<T[]> data_;
+ private:
+  static queue& copies() {
+    thread_local queue q(queue_options{.threads = 1});
+    return q;
+  }
+
+  buffer memory_;
 };
 
 /// Where a matrix lies: `padding` elements between rows, its base `offset` elements past an

@@ -37,18 +37,18 @@ void fails(errc code, std::initializer_list<const char*> parts, F&& f) {
   FAIL_CHECK("no softfold::error");
 }
 
-float buffer[64];
+float memory_block[64];
 constexpr core::argument x_of_f{"f", "x"};
 
 const_matrix_ref f32_matrix(std::int64_t rows, std::int64_t cols, std::int64_t stride,
-                            const void* data = buffer) {
+                            const void* data = memory_block) {
   return {data, dtype::f32, rows, cols, stride};
 }
 
-/// rows x cols floats from element `begin` of the buffer.
+/// rows x cols floats from element `begin` of the memory_block.
 const_matrix_ref at(std::ptrdiff_t begin, std::int64_t rows, std::int64_t cols,
                     std::int64_t stride) {
-  return f32_matrix(rows, cols, stride, buffer + begin);
+  return f32_matrix(rows, cols, stride, memory_block + begin);
 }
 
 }  // namespace
@@ -69,7 +69,7 @@ TEST_CASE("a matrix: sizes, stride, pointer") {
   fails(bad, {"f: x.stride", "is -4"}, [] { core::check_matrix(x_of_f, f32_matrix(2, 4, -4)); });
   fails(bad, {"f: x.data", "null"},
         [] { core::check_matrix(x_of_f, f32_matrix(2, 4, 4, nullptr)); });
-  const void* odd = reinterpret_cast<const char*>(buffer) + 1;
+  const void* odd = reinterpret_cast<const char*>(memory_block) + 1;
   fails(bad, {"f: x.data", "multiple of the element size 4"},
         [&] { core::check_matrix(x_of_f, f32_matrix(2, 4, 4, odd)); });
 }
@@ -90,18 +90,18 @@ TEST_CASE("a matrix: sizes whose product overflows") {
 
 TEST_CASE("inputs and outputs: types and shapes") {
   for (const dtype type : {dtype::f32, dtype::f64, dtype::f16, dtype::bf16}) {
-    CHECK(core::check_input(x_of_f, {buffer, type, 1, 1, 1}) ==
+    CHECK(core::check_input(x_of_f, {memory_block, type, 1, 1, 1}) ==
           static_cast<std::int64_t>(size_of(type)));
   }
   const auto type_error = errc::unsupported_type;
   fails(type_error, {"f: x.type", "i32", "f32, f64, f16 or bf16"}, [] {
-    core::check_input(x_of_f, {buffer, dtype::i32, 1, 1, 1});
+    core::check_input(x_of_f, {memory_block, dtype::i32, 1, 1, 1});
   });
   fails(type_error, {"f: x.type", "i64"}, [] {
-    core::check_input(x_of_f, {buffer, dtype::i64, 1, 1, 1});
+    core::check_input(x_of_f, {memory_block, dtype::i64, 1, 1, 1});
   });
   fails(type_error, {"f: x.type", "unknown"}, [] {
-    core::check_input(x_of_f, {buffer, static_cast<dtype>(99), 1, 1, 1});
+    core::check_input(x_of_f, {memory_block, static_cast<dtype>(99), 1, 1, 1});
   });
 
   struct pair {
@@ -117,7 +117,7 @@ TEST_CASE("inputs and outputs: types and shapes") {
     CAPTURE(name_of(p.input));
     CAPTURE(name_of(p.output));
     const auto check = [&] {
-      core::check_output({"f", "y"}, {buffer, p.output, 2, 3, 3}, 2, 3, p.input);
+      core::check_output({"f", "y"}, {memory_block, p.output, 2, 3, 3}, 2, 3, p.input);
     };
     if (p.accepted) {
       CHECK_NOTHROW(check());
@@ -126,29 +126,30 @@ TEST_CASE("inputs and outputs: types and shapes") {
     }
   }
   fails(errc::invalid_argument, {"f: y.rows", "is 3", "expected 2"}, [] {
-    core::check_output({"f", "y"}, {buffer, dtype::f32, 3, 3, 3}, 2, 3, dtype::f32);
+    core::check_output({"f", "y"}, {memory_block, dtype::f32, 3, 3, 3}, 2, 3, dtype::f32);
   });
   fails(errc::invalid_argument, {"f: y.cols", "is 4", "expected 3"}, [] {
-    core::check_output({"f", "y"}, {buffer, dtype::f32, 2, 4, 4}, 2, 3, dtype::f32);
+    core::check_output({"f", "y"}, {memory_block, dtype::f32, 2, 4, 4}, 2, 3, dtype::f32);
   });
 }
 
 TEST_CASE("vectors and row states") {
-  CHECK_NOTHROW(core::check_vector({"f", "lse"}, buffer, dtype::f32, 5, 5));
+  CHECK_NOTHROW(core::check_vector({"f", "lse"}, memory_block, dtype::f32, 5, 5));
   CHECK_NOTHROW(core::check_vector({"f", "lse"}, nullptr, dtype::f32, 0, 0));
   fails(errc::invalid_argument, {"f: lse.size", "is 4", "expected 5"}, [] {
-    core::check_vector({"f", "lse"}, buffer, dtype::f32, 4, 5);
+    core::check_vector({"f", "lse"}, memory_block, dtype::f32, 4, 5);
   });
   fails(errc::invalid_argument, {"f: lse.data", "null"}, [] {
     core::check_vector({"f", "lse"}, nullptr, dtype::f32, 5, 5);
   });
 
-  CHECK_NOTHROW(core::check_partials({"f", "partials"}, {buffer, dtype::f32, 3}, 3, dtype::f32));
+  CHECK_NOTHROW(
+      core::check_partials({"f", "partials"}, {memory_block, dtype::f32, 3}, 3, dtype::f32));
   fails(errc::invalid_argument, {"f: partials.size", "is 2", "expected 3"}, [] {
-    core::check_partials({"f", "partials"}, {buffer, dtype::f32, 2}, 3, dtype::f32);
+    core::check_partials({"f", "partials"}, {memory_block, dtype::f32, 2}, 3, dtype::f32);
   });
   fails(errc::unsupported_type, {"f: partials.type", "f32", "f64"}, [] {
-    core::check_partials({"f", "partials"}, {buffer, dtype::f32, 3}, 3, dtype::f64);
+    core::check_partials({"f", "partials"}, {memory_block, dtype::f32, 3}, 3, dtype::f64);
   });
   fails(errc::invalid_argument, {"f: partials.data", "null"}, [] {
     core::check_partials({"f", "partials"}, {nullptr, dtype::f32, 3}, 3, dtype::f32);
@@ -182,23 +183,23 @@ TEST_CASE("policy of empty rows") {
 }
 
 TEST_CASE("indices: type, shape, k") {
-  const const_matrix_ref x{buffer, dtype::f32, 2, 8, 8};
+  const const_matrix_ref x{memory_block, dtype::f32, 2, 8, 8};
   const core::argument name{"f", "indices"};
   for (const std::int64_t k : {0, 1, 8}) {
-    CHECK_NOTHROW(core::check_indices(name, {buffer, dtype::i32, 2, k, k}, x));
-    CHECK_NOTHROW(core::check_indices(name, {buffer, dtype::i64, 2, k, k}, x));
+    CHECK_NOTHROW(core::check_indices(name, {memory_block, dtype::i32, 2, k, k}, x));
+    CHECK_NOTHROW(core::check_indices(name, {memory_block, dtype::i64, 2, k, k}, x));
   }
   fails(errc::invalid_argument, {"f: indices.cols", "is 9", "8"}, [&] {
-    core::check_indices(name, {buffer, dtype::i32, 2, 9, 9}, x);
+    core::check_indices(name, {memory_block, dtype::i32, 2, 9, 9}, x);
   });
   fails(errc::invalid_argument, {"f: indices.cols", "is -1"}, [&] {
-    core::check_indices(name, {buffer, dtype::i32, 2, -1, 0}, x);
+    core::check_indices(name, {memory_block, dtype::i32, 2, -1, 0}, x);
   });
   fails(errc::invalid_argument, {"f: indices.rows", "is 3", "expected 2"}, [&] {
-    core::check_indices(name, {buffer, dtype::i32, 3, 1, 1}, x);
+    core::check_indices(name, {memory_block, dtype::i32, 3, 1, 1}, x);
   });
   fails(errc::unsupported_type, {"f: indices.type", "f32", "i32 or i64"}, [&] {
-    core::check_indices(name, {buffer, dtype::f32, 2, 1, 1}, x);
+    core::check_indices(name, {memory_block, dtype::f32, 2, 1, 1}, x);
   });
   fails(errc::invalid_argument, {"f: indices.data", "null"}, [&] {
     core::check_indices(name, {nullptr, dtype::i32, 2, 1, 1}, x);
@@ -206,11 +207,12 @@ TEST_CASE("indices: type, shape, k") {
 
   const std::int64_t limit = std::numeric_limits<std::int32_t>::max();
   CHECK_NOTHROW(
-      core::check_indices(name, {buffer, dtype::i32, 1, 1, 1}, f32_matrix(1, limit, limit)));
-  CHECK_NOTHROW(core::check_indices(name, {buffer, dtype::i64, 1, 1, 1},
+      core::check_indices(name, {memory_block, dtype::i32, 1, 1, 1}, f32_matrix(1, limit, limit)));
+  CHECK_NOTHROW(core::check_indices(name, {memory_block, dtype::i64, 1, 1, 1},
                                     f32_matrix(1, limit + 1, limit + 1)));
   fails(errc::unsupported_type, {"f: indices.type", "i32", "2147483648"}, [&] {
-    core::check_indices(name, {buffer, dtype::i32, 1, 1, 1}, f32_matrix(1, limit + 1, limit + 1));
+    core::check_indices(name, {memory_block, dtype::i32, 1, 1, 1},
+                        f32_matrix(1, limit + 1, limit + 1));
   });
 }
 
@@ -233,7 +235,7 @@ TEST_CASE("overlap: which matrices share a byte") {
   CHECK_FALSE(both(at(0, 0, 4, 4), at(0, 2, 4, 4)));
   CHECK_FALSE(both(at(0, 2, 0, 4), at(0, 2, 4, 4)));
   // The same bytes as another type.
-  const const_matrix_ref halves{buffer, dtype::f16, 1, 8, 8};
+  const const_matrix_ref halves{memory_block, dtype::f16, 1, 8, 8};
   CHECK(both(halves, at(3, 1, 4, 4)));
   CHECK_FALSE(both(halves, at(4, 1, 4, 4)));
 }
@@ -250,7 +252,7 @@ TEST_CASE("overlap: in place is the only one allowed, and only where it is meant
   fails(bad, {"f: y overlaps x"}, [&] { check(at(0, 2, 4, 5), true); });
   fails(bad, {"f: y overlaps x"}, [&] { check(at(1, 2, 4, 6), true); });
   fails(bad, {"f: y overlaps x"}, [&] {  // another element size
-    check({buffer, dtype::f16, 2, 4, 12}, true);
+    check({memory_block, dtype::f16, 2, 4, 12}, true);
   });
   // The stride of a single row does not matter.
   CHECK_NOTHROW(core::check_overlap("f", {"x", at(0, 1, 4, 6)}, {{"y", at(0, 1, 4, 4)}}, true));
