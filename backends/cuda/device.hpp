@@ -34,6 +34,9 @@ __device__ inline T shuffle(T value, int from) {
   return __shfl_sync(0xffffffffU, value, from);
 }
 
+/// What lanes of a warp wrote to memory is seen by its other lanes after it.
+__device__ inline void synchronize_warp() { __syncwarp(); }
+
 /// A bit for each lane.
 using lane_mask = std::uint32_t;
 __device__ inline lane_mask ballot(bool predicate) { return __ballot_sync(0xffffffffU, predicate); }
@@ -57,6 +60,18 @@ __device__ inline float max_or_nan(float a, float b) {
   return result;
 }
 __device__ inline double max_or_nan(double a, double b) { return a > b || a != a ? a : b; }
+
+/// The larger halves of two pairs of 16-bit elements; NaN if one is NaN.
+template <class In>
+__device__ inline std::uint32_t max_of_pairs(std::uint32_t a, std::uint32_t b) {
+  std::uint32_t result;
+  if constexpr (std::is_same_v<In, half>) {
+    asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+  } else {
+    asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+  }
+  return result;
+}
 
 /// 2^x within 2^-22; 0 below 2^-126 and for -infinity.
 __device__ inline float fast_exp2(float x) {
@@ -92,6 +107,10 @@ __device__ inline std::uint32_t to_bfloat16_pair(float low, float high) {
 struct alignas(16) block16 {
   std::uint32_t words[4];
 };
+/// Hides a value's origin from the compiler, which would otherwise keep what it computed from it
+/// in registers for a second use.
+__device__ inline void forget_origin(int& v) { asm volatile("" : "+r"(v)); }
+
 __device__ inline block16 load_once(const block16* from) {
   const uint4 v = __ldcs(reinterpret_cast<const uint4*>(from));
   return {{v.x, v.y, v.z, v.w}};
@@ -99,50 +118,6 @@ __device__ inline block16 load_once(const block16* from) {
 __device__ inline void store_once(block16* to, const block16& v) {
   __stcs(reinterpret_cast<uint4*>(to), make_uint4(v.words[0], v.words[1], v.words[2], v.words[3]));
 }
-
-#if __CUDA_ARCH__ >= 900
-inline constexpr bool device_has_clusters = true;
-#else
-inline constexpr bool device_has_clusters = false;
-#endif
-
-/// The block's place in its cluster, and the exchange of values between its blocks. Thread blocks
-/// of a cluster run at the same time and read each other's shared memory.
-struct cluster {
-  __device__ static unsigned rank() {
-    unsigned r = 0;
-    if constexpr (device_has_clusters) {
-      asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
-    }
-    return r;
-  }
-  __device__ static unsigned size() {
-    unsigned n = 1;
-    if constexpr (device_has_clusters) {
-      asm("mov.u32 %0, %%cluster_nctaid.x;" : "=r"(n));
-    }
-    return n;
-  }
-  __device__ static void arrive() {
-    if constexpr (device_has_clusters) {
-      asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-    }
-  }
-  __device__ static void wait() {
-    if constexpr (device_has_clusters) {
-      asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-    }
-  }
-  /// Writes a word to the same shared variable of another block of the cluster.
-  __device__ static void write(std::uint32_t* shared, unsigned to, std::uint32_t value) {
-    if constexpr (device_has_clusters) {
-      const auto own = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
-      std::uint32_t other;
-      asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(other) : "r"(own), "r"(to));
-      asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(other), "r"(value) : "memory");
-    }
-  }
-};
 
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold::gpu

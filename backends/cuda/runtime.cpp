@@ -35,7 +35,7 @@ device_properties properties(int device) {
           .architecture = "sm_" + std::to_string(p.major) + std::to_string(p.minor),
           .lanes = p.warpSize,
           .multiprocessors = p.multiProcessorCount,
-          .cluster_blocks = attribute(cudaDevAttrClusterLaunch, device) != 0 ? 16 : 1,
+          .cluster_blocks = attribute(cudaDevAttrClusterLaunch, device) != 0 ? 16 : 0,
           .shared_bytes = p.sharedMemPerMultiprocessor,
           .l2_bytes = static_cast<std::size_t>(p.l2CacheSize),
           .memory_bytes = p.totalGlobalMem,

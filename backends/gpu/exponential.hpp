@@ -5,11 +5,14 @@
 
 #include "device.hpp"
 
+#include <limits>
+
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// What an operation needs of exp: `exact` keeps the bound of f32 results, `fast` that of results
-/// rounded to 16 bits.
+/// What an operation needs of exp: `exact` for elements of f32 results. `fast` for those rounded to
+/// 16 bits, and for sums: there the error of each term counts by its share, and the mean of |t| with
+/// the shares as weights is at most ln n, which the bound's log2 n u covers.
 enum class precision { exact, fast };
 
 /// e^t for t <= 0, -infinity included; NaN gives some number.
@@ -37,24 +40,39 @@ __device__ inline double exponential(double t) {
   return exp(t);
 }
 
-/// How an element becomes the exponent of its exponential, t = scale (x - from) - top: `from` is
-/// the row's maximum where its scaled value would overflow, else 0, and `top` the scaled maximum.
-/// What `top` was rounded by shifts every t alike, which no result depends on.
+/// How an element becomes the exponent of its exponential: t = (x a - b) c.
+///
+/// Where the row's scaled maximum is of ordinary size, a is the scale, b the scaled maximum,
+/// rounded, and c 1: one rounding. What b was rounded by shifts every t alike, which no result
+/// depends on. Where it is large, that shift might be anything, and the difference to the maximum
+/// comes first; halved where it might overflow.
 template <class T>
 struct frame {
-  T scale = 1;
-  T from = 0;
-  T top = 0;
+  T a = 1;
+  T b = 0;
+  T c = 1;
 
-  /// For a row with a finite maximum; for others any frame, exp of -infinity still 0.
+  /// Scaled maxima up to here are rounded by less than 1.
+  static constexpr T ordinary = sizeof(T) == 4 ? T(0x1p22) : T(0x1p51);
+
+  __device__ static bool is_ordinary(T top) { return top <= ordinary && top >= -ordinary; }
+
+  /// For a row with a finite maximum; for others any frame in which exp of -infinity is 0.
   __device__ static frame of(T max, T scale) {
     const T top = scale * max;
-    if (isfinite(top)) {
-      return {scale, 0, top};
+    if (is_ordinary(top)) {
+      return {scale, top, T{1}};
     }
-    return {scale, isfinite(max) ? max : T{0}, 0};
+    if (!isfinite(max)) {
+      return {scale, T{0}, T{1}};
+    }
+    constexpr T largest = std::numeric_limits<T>::max();
+    if (max > largest / 2 || max < -largest / 2) {
+      return {T(0.5), max / 2, scale > largest / 2 ? largest : 2 * scale};
+    }
+    return {T{1}, max, scale};
   }
-  __device__ T exponent(T x) const { return fma(x - from, scale, -top); }
+  __device__ T exponent(T x) const { return fma(x, a, -b) * c; }
 };
 
 }  // namespace SOFTFOLD_BACKEND

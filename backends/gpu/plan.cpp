@@ -2,6 +2,7 @@
 #include "plan.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
@@ -11,28 +12,22 @@ constexpr int vector_bytes = 16;
 constexpr int lane_block_threads = 256;
 
 /// Rows of up to `vectors` vectors are worked on by so many lanes, with so many vectors each. Four
-/// vectors hide the latency of memory; fewer lanes need fewer shuffles.
+/// or more hide the latency of memory; fewer lanes need fewer shuffles; and rows of a few columns
+/// more than a power of two should not leave half of the registers empty.
 struct lanes_rule {
   int vectors;
   int lanes;
   int each;
 };
-constexpr lanes_rule lanes_rules[] = {{1, 1, 1},  {2, 2, 1},   {4, 2, 2},    {8, 2, 4},   {16, 4, 4},
-                                      {32, 8, 4}, {64, 16, 4}, {128, 32, 4}, {256, 32, 8}};
+constexpr lanes_rule lanes_rules[] = {{1, 1, 1},    {2, 2, 1},    {4, 2, 2},    {8, 2, 4},
+                                      {10, 2, 5},   {12, 2, 6},   {16, 4, 4},   {20, 4, 5},
+                                      {24, 4, 6},   {32, 8, 4},   {40, 8, 5},   {48, 8, 6},
+                                      {64, 16, 4},  {80, 16, 5},  {96, 16, 6},  {128, 32, 4},
+                                      {160, 32, 5}, {192, 32, 6}, {256, 32, 8}};
 
-/// Longer rows: one block, or the blocks of a cluster. `each` vectors of a thread; `block_vectors`
-/// of a block.
-struct block_rule {
-  std::int64_t vectors;
-  int blocks;
-  int each;
-};
-constexpr block_rule block_rules[] = {
-    {1024, 1, 4},    {8192, 1, 8},
-    {16384, 4, 8},   // 64 KiB a block: two blocks on a multiprocessor
-    {32768, 8, 8},   {65536, 16, 8},
-    {131072, 16, 8},  // 128 KiB a block
-};
+/// Vectors of each thread of a block that holds a row, or a part of one, in registers.
+constexpr int vectors_each = 8;
+constexpr int most_threads = 1024;
 
 /// Of the groups' maxima that a block keeps in shared memory.
 constexpr std::int64_t most_key_bytes = 65536;
@@ -59,14 +54,31 @@ row_plan in_lanes(const lanes_rule& rule) {
   return plan;
 }
 
-row_plan in_blocks(std::int64_t vectors, const block_rule& rule, const device_limits& device) {
+row_plan in_block(std::int64_t vectors, int each, const device_limits& device) {
   row_plan plan;
-  plan.kind = rule.blocks > 1 ? row_plan_kind::cluster : row_plan_kind::block;
-  plan.vectors = rule.each;
-  plan.blocks = rule.blocks;
+  plan.kind = row_plan_kind::block;
+  plan.vectors = each;
   plan.lanes = device.lanes;
-  const std::int64_t all = std::int64_t{rule.blocks} * rule.each;
-  plan.threads = std::max(round_up((vectors + all - 1) / all, device.lanes), 2 * device.lanes);
+  plan.threads = std::max(round_up((vectors + each - 1) / each, device.lanes),
+                          2 * device.lanes);
+  return plan;
+}
+
+/// Parts of 32 KiB, by 512 threads with four vectors each, as long as 16 blocks are enough: three
+/// such blocks on a multiprocessor keep memory busy while one of them waits.
+row_plan in_cluster(std::int64_t vectors, int most_part, const device_limits& device) {
+  const int best_part = getenv("DEV_PART") ? atoi(getenv("DEV_PART")) : 2048;
+  row_plan plan;
+  plan.kind = row_plan_kind::cluster;
+  plan.lanes = device.lanes;
+  while (plan.blocks * std::int64_t{best_part} < vectors && plan.blocks < device.cluster_blocks) {
+    plan.blocks *= 2;
+  }
+  plan.part = static_cast<int>((vectors + plan.blocks - 1) / plan.blocks);
+  plan.vectors = plan.part <= most_part / 2 ? 4 : vectors_each;
+  if (getenv("DEV_V") && atoi(getenv("DEV_V")) == 8) plan.vectors = 8;
+  plan.threads = std::max(round_up((plan.part + plan.vectors - 1) / plan.vectors, device.lanes),
+                          4 * device.lanes);
   return plan;
 }
 
@@ -93,12 +105,15 @@ row_plan plan_map(const row_shape& shape, const device_limits& device) {
   if (const lanes_rule* rule = lanes_rule_for(vectors)) {
     return in_lanes(*rule);
   }
-  for (const block_rule& rule : block_rules) {
-    if (vectors <= rule.vectors && rule.blocks <= device.cluster_blocks) {
-      return in_blocks(vectors, rule, device);
-    }
+  constexpr int each = 4;
+  constexpr int best_block = 2048;  // 32 KiB, by 512 threads
+  // With eight vectors a thread, elements that are not f32 take more registers.
+  const int of_block = (shape.element_bytes == 4 ? most_threads : most_threads / 2) * vectors_each;
+  const bool clusters = vectors <= std::int64_t{device.cluster_blocks} * of_block;
+  if (vectors <= (clusters ? best_block : most_threads * each)) {
+    return in_block(vectors, each, device);
   }
-  return in_chunks(vectors, device);
+  return clusters ? in_cluster(vectors, of_block, device) : in_chunks(vectors, device);
 }
 
 row_plan plan_reduction(const row_shape& shape, const device_limits& device) {
@@ -106,12 +121,8 @@ row_plan plan_reduction(const row_shape& shape, const device_limits& device) {
   if (const lanes_rule* rule = lanes_rule_for(vectors)) {
     return in_lanes(*rule);
   }
-  for (const block_rule& rule : block_rules) {
-    if (vectors <= rule.vectors && vectors <= 2 * chunk_vectors) {
-      return in_blocks(vectors, rule, device);
-    }
-  }
-  return in_chunks(vectors, device);
+  return vectors <= 2 * chunk_vectors ? in_block(vectors, vectors_each, device)
+                                      : in_chunks(vectors, device);
 }
 
 row_plan plan_second_pass(const row_shape& shape, const device_limits& device) {

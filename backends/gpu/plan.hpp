@@ -16,7 +16,7 @@ inline namespace SOFTFOLD_BACKEND {
 /// What plans need to know of a device.
 struct device_limits {
   int lanes = 32;         ///< of a warp or wavefront
-  int cluster_blocks = 1; ///< most blocks of a cluster, 1 if it has none
+  int cluster_blocks = 0; ///< most blocks of a cluster; 0: none
   int multiprocessors = 1;
 };
 
@@ -41,6 +41,7 @@ struct row_plan {
   int lanes = 1;       ///< kind lanes: of each row, a power of two
   int threads = 256;   ///< of a block
   int blocks = 1;      ///< kind cluster: of each row
+  int part = 0;        ///< kind cluster: vectors of each block
   int chunks = 1;      ///< kind chunks: of each row
 
   friend bool operator==(const row_plan&, const row_plan&) = default;
@@ -53,7 +54,7 @@ inline constexpr int chunk_vectors_each = 8;
 inline constexpr int chunk_vectors = chunk_threads * chunk_vectors_each;
 
 /// Above this number of chunks their states are combined by a kernel of their own.
-inline constexpr int most_chunks_read_by_all = 2048;
+inline constexpr int most_chunks_read_by_all = 256;
 
 /// 16-byte vectors that cover a row wherever it starts.
 std::int64_t vectors_of(const row_shape& shape);

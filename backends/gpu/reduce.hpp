@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Folds of states over lanes, a block and a cluster. The maximum goes first over the lanes of a
-/// warp, so that each warp's exponentials have one frame; warps and blocks then combine (max, sum)
-/// pairs in one exchange.
+/// Folds of states over lanes and a block. The maximum goes first over the lanes of a warp, so that
+/// each warp's exponentials have one frame; warps then combine (max, sum) pairs in one exchange.
 #pragma once
 
 #include "device.hpp"
@@ -40,55 +39,34 @@ __device__ inline state<T> combine_states(const state<T>* states, int count, T s
     own.max = max_or_nan(own.max, states[i].max);
   }
   const T max = max_over_lanes(own.max, lanes);
-  const frame<T> whole = frame<T>::of(max, scale);
   T sum = 0;
   for (int i = lane; i < count; i += lanes) {
-    sum += states[i].sum * states[i].factor(max, whole);
+    sum += states[i].sum * states[i].factor(max, scale);
   }
   return {max, sum_over_lanes(sum, lanes)};
 }
 
 /// Shared memory of a block's fold.
 inline constexpr int most_warps = 32;
-inline constexpr int most_cluster_blocks = 16;
-template <class T, bool clustered>
+template <class T>
 struct fold_memory {
   state<T> warps[most_warps];
-  state<T> blocks[clustered ? most_cluster_blocks : 1];
 };
 
-/// The combination of the states of a block's warps, and of the blocks of its cluster. All threads
-/// call it, each lane with its warp's state, once in a kernel for each `memory`.
-template <int lanes, bool clustered, class T>
+/// The combination of the states of a block's warps. All threads call it, each lane with its
+/// warp's state; `memory` may be used again after the block's next barrier.
+template <int lanes, class T>
 __device__ inline state<T> combine_over_block(const state<T>& warp, T scale,
-                                              fold_memory<T, clustered>& memory) {
-  const int lane = static_cast<int>(threadIdx.x) % lanes;
-  const int own = static_cast<int>(threadIdx.x) / lanes;
+                                              fold_memory<T>& memory) {
   const int warps = static_cast<int>(blockDim.x) / lanes;
-  if (warps > 1) {
-    if (lane == 0) {
-      memory.warps[own] = warp;
-    }
-    __syncthreads();
+  if (warps == 1) {
+    return warp;
   }
-  const state<T> block = warps > 1 ? combine_states<lanes>(memory.warps, warps, scale) : warp;
-  if constexpr (clustered) {
-    const unsigned blocks = cluster::size();
-    cluster::wait();  // for the arrival at the kernel's start: every block is there
-    if (threadIdx.x < blocks) {
-      constexpr int words = sizeof(state<T>) / 4;
-      std::uint32_t bits[words];
-      memcpy(bits, &block, sizeof(block));
-      auto* const slot = reinterpret_cast<std::uint32_t*>(&memory.blocks[cluster::rank()]);
-      for (int i = 0; i < words; ++i) {
-        cluster::write(slot + i, threadIdx.x, bits[i]);
-      }
-    }
-    cluster::arrive();
-    cluster::wait();
-    return combine_states<lanes>(memory.blocks, static_cast<int>(blocks), scale);
+  if (threadIdx.x % lanes == 0) {
+    memory.warps[threadIdx.x / lanes] = warp;
   }
-  return block;
+  __syncthreads();
+  return combine_states<lanes>(memory.warps, warps, scale);
 }
 
 }  // namespace SOFTFOLD_BACKEND

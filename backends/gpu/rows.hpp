@@ -35,6 +35,8 @@ struct map_arguments {
   const state<T>* parts;     ///< the states of each row's chunks, or null
   int part_count;            ///< of each row
   int chunks;                ///< of each row
+
+  [[nodiscard]] __device__ readable_memory<In> memory() const { return {x, rows, cols, x_stride}; }
 };
 
 template <class In>
@@ -51,6 +53,8 @@ struct reduction_arguments {
   void* result;     ///< one for each row, or null
   result_kind kind;
   state<T>* parts;  ///< where the chunks' states go, if there is no result
+
+  [[nodiscard]] __device__ readable_memory<In> memory() const { return {x, rows, cols, x_stride}; }
 };
 
 template <class Out>
@@ -74,7 +78,7 @@ struct row_result {
   __device__ static row_result of(const max_sum<T>& given, T scale) {
     const bool empty = given.max == -infinity<T> || given.sum <= 0;
     const T max = given.sum != given.sum ? given.sum : empty ? -infinity<T> : given.max;
-    return {{scale, T{0}, given.max}, max, given.sum};
+    return {{scale, given.max, T{1}}, max, given.sum};
   }
 };
 
@@ -93,7 +97,7 @@ __device__ inline void write_tile(const tile<In, V>& tile, Out* to,
     const T log_sum = log(row.sum);
     tile.store(to, [&](T x) { return row.whole.exponent(x) - log_sum; });
   } else if constexpr (kept) {
-    const T factor = state<T>{local, 0}.factor(row.max, row.whole) / row.sum;
+    const T factor = state<T>{local, 0}.factor(row.max, call.scale) / row.sum;
     tile.store(to, [&](T e) { return e * factor; });
   } else {
     const T factor = T{1} / row.sum;
@@ -101,6 +105,20 @@ __device__ inline void write_tile(const tile<In, V>& tile, Out* to,
       return exponential<precision_for<Out>>(row.whole.exponent(x)) * factor;
     });
   }
+}
+
+/// The state of the tiles of `count` lanes; if `keep`, their exponentials, of precision p, take the
+/// elements' place.
+template <int lanes, precision p, bool keep, class In, int V>
+__device__ inline state<arithmetic_t<In>> fold_tile(tile<In, V>& own, arithmetic_t<In> scale,
+                                                    int count) {
+  const auto max = max_over_lanes(own.max(), count);
+  own.next_pass();
+  const auto f = frame<arithmetic_t<In>>::of(max, scale);
+  constexpr precision used = keep ? p : precision::fast;
+  const auto sum = sum_over_lanes(own.template sum<used, keep>(f), count);
+  own.next_pass();
+  return {max, sum};
 }
 
 /// Rows by lanes of a warp.
@@ -113,8 +131,9 @@ __global__ void __launch_bounds__(256)
   const std::int64_t row = thread / row_lanes;
   const bool exists = row < call.rows;
   const In* const x = call.x + (exists ? row * call.x_stride : 0);
-  const vector_range<In> range(x, exists ? call.cols : 0);
+  const vector_range<In> range(x, exists ? call.cols : 0, call.memory());
   tile<In, V> own(range, static_cast<int>(thread % row_lanes), row_lanes);
+  own.load();
   own.apply(call.map);
   Out* const to = call.y + row * call.y_stride - range.head;
   if (call.given != nullptr) {
@@ -123,40 +142,27 @@ __global__ void __launch_bounds__(256)
     }
     return;
   }
-  const T max = max_over_lanes(own.max(), row_lanes);
-  const frame<T> f = frame<T>::of(max, call.scale);
-  const T sum = sum_over_lanes(own.template sum<precision_for<Out>, keep>(f), row_lanes);
+  const state<T> whole = fold_tile<lanes, precision_for<Out>, keep>(own, call.scale, row_lanes);
   if (exists) {
-    write_tile<op, keep>(own, to, call, row_result<T>{f, max, sum}, max);
+    write_tile<op, keep>(own, to, call, row_result<T>::of(whole, call.scale), whole.max);
   }
 }
 
-/// A row by a block or a cluster.
-template <int lanes, map_operation op, class In, class Out, int V, bool clustered>
+/// A row by a block.
+template <int lanes, map_operation op, class In, class Out, int V>
 __global__ void __launch_bounds__(1024) map_row_by_block(const map_arguments<In, Out> call) {
   using T = arithmetic_t<In>;
   constexpr bool keep = tile<In, V>::keeps && op == map_operation::softmax;
-  __shared__ fold_memory<T, clustered> memory;
-  int first = static_cast<int>(threadIdx.x);
-  int step = static_cast<int>(blockDim.x);
-  std::int64_t row = blockIdx.x;
-  if constexpr (clustered) {
-    cluster::arrive();
-    const auto blocks = static_cast<int>(cluster::size());
-    first += static_cast<int>(cluster::rank()) * step;
-    step *= blocks;
-    row /= blocks;
-  }
-  const vector_range<In> range(call.x + row * call.x_stride, call.cols);
-  tile<In, V> own(range, first, step);
+  __shared__ fold_memory<T> memory;
+  const std::int64_t row = blockIdx.x;
+  const vector_range<In> range(call.x + row * call.x_stride, call.cols, call.memory());
+  tile<In, V> own(range, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
+  own.load();
   own.apply(call.map);
-  const T max = max_over_lanes(own.max(), lanes);
-  const frame<T> f = frame<T>::of(max, call.scale);
-  const T sum = sum_over_lanes(own.template sum<precision_for<Out>, keep>(f), lanes);
-  const state<T> whole =
-      combine_over_block<lanes, clustered>(state<T>{max, sum}, call.scale, memory);
+  const state<T> warp = fold_tile<lanes, precision_for<Out>, keep>(own, call.scale, lanes);
+  const state<T> whole = combine_over_block<lanes>(warp, call.scale, memory);
   write_tile<op, keep>(own, call.y + row * call.y_stride - range.head, call,
-                       row_result<T>::of(whole, call.scale), max);
+                       row_result<T>::of(whole, call.scale), warp.max);
 }
 
 /// A chunk of a row whose state, or whose chunks' states, are known.
@@ -167,8 +173,9 @@ __global__ void __launch_bounds__(chunk_threads)
   const std::int64_t row = blockIdx.x / call.chunks;
   const std::int64_t chunk = blockIdx.x % call.chunks;
   const In* const x = call.x + row * call.x_stride;
-  const vector_range<In> range(x, call.cols, chunk * chunk_vectors, chunk_vectors);
+  const vector_range<In> range(x, call.cols, call.memory(), chunk * chunk_vectors, chunk_vectors);
   tile<In, V> own(range, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
+  own.load();
   own.apply(call.map);
   const row_result<T> result =
       call.given != nullptr
@@ -211,16 +218,14 @@ __global__ void __launch_bounds__(256)
   const std::int64_t row = thread / row_lanes;
   const bool exists = row < call.rows;
   const vector_range<In> range(call.x + (exists ? row * call.x_stride : 0),
-                               exists ? call.cols : 0);
+                               exists ? call.cols : 0, call.memory());
   const int lane = static_cast<int>(thread % row_lanes);
   tile<In, V> own(range, lane, row_lanes);
+  own.load();
   own.apply(call.map);
-  const T max = max_over_lanes(own.max(), row_lanes);
-  const frame<T> f = frame<T>::of(max, call.scale);
-  const T sum =
-      sum_over_lanes(own.template sum<precision::exact, false>(f), row_lanes);
+  const state<T> whole = fold_tile<lanes, precision::fast, false>(own, call.scale, row_lanes);
   if (exists && lane == 0) {
-    write_result(state<T>{max, sum}, call.scale, call.kind, call.result, row);
+    write_result(whole, call.scale, call.kind, call.result, row);
   }
 }
 
@@ -228,17 +233,17 @@ __global__ void __launch_bounds__(256)
 template <int lanes, class In, int V>
 __global__ void __launch_bounds__(1024) reduce_chunk(const reduction_arguments<In> call) {
   using T = arithmetic_t<In>;
-  __shared__ fold_memory<T, false> memory;
+  __shared__ fold_memory<T> memory;
   const std::int64_t row = blockIdx.x / call.chunks;
   const std::int64_t chunk = blockIdx.x % call.chunks;
   const int vectors = static_cast<int>(blockDim.x) * V;
-  const vector_range<In> range(call.x + row * call.x_stride, call.cols, chunk * vectors, vectors);
+  const vector_range<In> range(call.x + row * call.x_stride, call.cols, call.memory(),
+                               chunk * vectors, vectors);
   tile<In, V> own(range, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
+  own.load();
   own.apply(call.map);
-  const T max = max_over_lanes(own.max(), lanes);
-  const frame<T> f = frame<T>::of(max, call.scale);
-  const T sum = sum_over_lanes(own.template sum<precision::exact, false>(f), lanes);
-  const state<T> whole = combine_over_block<lanes, false>(state<T>{max, sum}, call.scale, memory);
+  const state<T> whole = combine_over_block<lanes>(
+      fold_tile<lanes, precision::fast, false>(own, call.scale, lanes), call.scale, memory);
   if (threadIdx.x == 0) {
     if (call.result != nullptr) {
       write_result(whole, call.scale, call.kind, call.result, row);
@@ -282,6 +287,10 @@ void with_vectors(int vectors, Body&& body) {
       return body(std::integral_constant<int, 2>());
     case 4:
       return body(std::integral_constant<int, 4>());
+    case 5:
+      return body(std::integral_constant<int, 5>());
+    case 6:
+      return body(std::integral_constant<int, 6>());
     default:
       return body(std::integral_constant<int, 8>());
   }
@@ -317,6 +326,11 @@ void launch_finish(const state<T>* parts, std::int64_t rows, int count, T scale,
          scale, kind, results, states);
 }
 
+/// Rows by clusters: each backend's own, and only asked for where device_limits has clusters.
+template <int lanes, map_operation op, class In, class Out>
+void launch_cluster_rows(const map_arguments<In, Out>& call, const row_plan& plan,
+                         stream_handle stream);
+
 template <int lanes, map_operation op, class In, class Out>
 void launch_map_as(const map_call& call, const row_plan& plan, void* scratch,
                    stream_handle stream) {
@@ -346,17 +360,10 @@ void launch_map_as(const map_call& call, const row_plan& plan, void* scratch,
       });
       return;
     case row_plan_kind::block:
-      if (plan.vectors == 4) {
-        launch(stream, map_row_by_block<lanes, op, In, Out, 4, false>, call.x.rows, plan.threads,
-               arguments);
-      } else {
-        launch(stream, map_row_by_block<lanes, op, In, Out, 8, false>, call.x.rows, plan.threads,
-               arguments);
-      }
+      launch(stream, map_row_by_block<lanes, op, In, Out, 4>, call.x.rows, plan.threads, arguments);
       return;
     case row_plan_kind::cluster:
-      launch_clusters(stream, map_row_by_block<lanes, op, In, Out, 8, true>, call.x.rows,
-                      plan.blocks, plan.threads, arguments);
+      launch_cluster_rows<lanes, op>(arguments, plan, stream);
       return;
     case row_plan_kind::chunks:
       break;
@@ -417,14 +424,9 @@ void launch_reduction_with(const reduction_call& call, const row_plan& plan, voi
       });
       return;
     case row_plan_kind::block:
-    case row_plan_kind::cluster:
-      with_vectors(plan.vectors, [&](auto v) {
-        if constexpr (v() >= 4) {
-          launch(stream, reduce_chunk<lanes, In, v()>, call.x.rows, plan.threads, arguments);
-        }
-      });
+      launch(stream, reduce_chunk<lanes, In, 8>, call.x.rows, plan.threads, arguments);
       return;
-    case row_plan_kind::chunks:
+    default:
       break;
   }
   auto* const parts = static_cast<state<T>*>(scratch);

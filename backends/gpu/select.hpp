@@ -169,8 +169,8 @@ __device__ cut<Key> kth_largest(std::int64_t n, std::int64_t k, select_memory& m
     if (all || shift == 0) {
       return {low, all ? 0 : wanted};
     }
-    const Key last = low + ((Key{1} << shift) - 1);
-    high = last < high ? last : high;
+    const Key width = (Key{1} << shift) - 1;
+    high = high - low > width ? low + width : high;
   }
 }
 
@@ -212,24 +212,35 @@ __device__ void for_each_selected(std::int64_t n, const cut<Key>& cut, select_me
 }
 
 /// Sorts `entries`[0, n) from large to small; n is a power of two. Bitonic: O(n log^2 n) compares.
-template <class Entry>
+/// All threads of the block call it. A warp sorts few entries by itself, without the block's
+/// barriers.
+template <int lanes, class Entry>
 __device__ void sort_descending(Entry* entries, int n) {
-  for (int size = 2; size <= n; size *= 2) {
-    for (int step = size / 2; step > 0; step /= 2) {
-      for (int i = static_cast<int>(threadIdx.x); i < n / 2; i += static_cast<int>(blockDim.x)) {
-        const int a = i / step * (2 * step) + i % step;
-        const int b = a + step;
-        const bool descending = (a & size) == 0;
-        const Entry first = entries[a];
-        const Entry second = entries[b];
-        if ((first < second) == descending) {
-          entries[a] = second;
-          entries[b] = first;
+  const bool by_warp = n <= 8 * lanes;
+  if (!by_warp || threadIdx.x < lanes) {
+    const int workers = by_warp ? lanes : static_cast<int>(blockDim.x);
+    for (int size = 2; size <= n; size *= 2) {
+      for (int step = size / 2; step > 0; step /= 2) {
+        for (int i = static_cast<int>(threadIdx.x); i < n / 2; i += workers) {
+          const int a = (i & ~(step - 1)) * 2 + (i & (step - 1));
+          const int b = a + step;
+          const bool descending = (a & size) == 0;
+          const Entry first = entries[a];
+          const Entry second = entries[b];
+          if ((first < second) == descending) {
+            entries[a] = second;
+            entries[b] = first;
+          }
+        }
+        if (by_warp) {
+          synchronize_warp();
+        } else {
+          __syncthreads();
         }
       }
-      __syncthreads();
     }
   }
+  __syncthreads();
 }
 
 }  // namespace SOFTFOLD_BACKEND

@@ -37,21 +37,22 @@ struct state {
   T sum = 0;
 
   /// What `sum` is multiplied with to be relative to the frame of a maximum at least as large.
-  __device__ T factor(T whole_max, const frame<T>& whole) const {
-    if (max == whole_max) {
+  __device__ T factor(T whole, T scale) const {
+    if (max == whole) {
       return T{1};
     }
-    const T below = whole.from == 0 ? whole.scale * max - whole.top : whole.exponent(max);
+    const T top = scale * max;
+    const T whole_top = scale * whole;
+    // A sum is relative to the rounded scaled maximum if that is ordinary, else to the exact one.
+    T below;
+    if (frame<T>::is_ordinary(top)) {
+      below = frame<T>::is_ordinary(whole_top) ? top - whole_top : fma(-scale, whole, top);
+    } else {
+      below = frame<T>::of(whole, scale).exponent(max);
+    }
     return exponential<precision::exact>(below);
   }
 };
-
-template <class T>
-__device__ inline state<T> combine(const state<T>& a, const state<T>& b, T scale) {
-  const T max = max_or_nan(a.max, b.max);
-  const frame<T> whole = frame<T>::of(max, scale);
-  return {max, a.sum * a.factor(max, whole) + b.sum * b.factor(max, whole)};
-}
 
 /// max + log sum of the scaled row.
 template <class T>
@@ -60,7 +61,7 @@ __device__ inline T logsumexp(const state<T>& s, T scale) {
     return s.max;
   }
   const T top = scale * s.max;
-  return isfinite(top) ? top + log(s.sum) : top;
+  return frame<T>::is_ordinary(top) ? top + log(s.sum) : fma(scale, s.max, log(s.sum));
 }
 
 /// The public state: `max` scaled and rounded, `sum` relative to that number.
@@ -73,7 +74,7 @@ __device__ inline max_sum<T> to_public(const state<T>& s, T scale) {
   if (!isfinite(top)) {
     return {canonical(top), top != top ? canonical(top) : T{1}};
   }
-  return {top, s.sum};
+  return {top, frame<T>::is_ordinary(top) ? s.sum : s.sum * exp(fma(scale, s.max, -top))};
 }
 
 }  // namespace SOFTFOLD_BACKEND

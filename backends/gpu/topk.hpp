@@ -55,53 +55,91 @@ struct topk_arguments {
   void* lse;
   result_kind lse_kind;
   max_sum<T>* partials;
+
+  [[nodiscard]] __device__ readable_memory<In> memory() const { return {x, rows, cols, x_stride}; }
 };
 
-/// The maxima of the groups of a tile's vectors, whose first is `first_vector` of the row.
-template <class In, int V>
-__device__ inline void write_group_maxima(const tile<In, V>& own, int size, int group_vectors,
+/// The maxima of the groups of a tile's vectors, whose first is `first_vector` of the row. Neighbour
+/// lanes halve the number of vectors that each of them goes on with, so that 8 vectors of 8 lanes
+/// take 7 shuffles, not 24.
+template <class In>
+__device__ inline void write_group_maxima(const tile<In, 8>& own, int size, int group_vectors,
                                           std::int64_t first_vector, key_t<In>* keys) {
-#pragma unroll
-  for (int j = 0; j < V; ++j) {
-    const auto largest = max_over_lanes(own.max(j), group_vectors);
+  using T = arithmetic_t<In>;
+  const auto write = [&](int j, T largest) {
     const int v = own.number(j);
-    if (v % group_vectors == 0 && v < size) {
+    if (v - v % group_vectors < size) {
       keys[(first_vector + v) / group_vectors] = core::order_key(largest);
     }
+  };
+  if (group_vectors == 1) {
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      write(j, own.max(j));
+    }
+    return;
   }
+  const int lane = static_cast<int>(threadIdx.x);
+  T largest[4];
+  int first = 0;  // the number of the vector that largest[0] belongs to
+  const auto exchanged = [&](T lower, T upper, int mask) {
+    const bool keeps_upper = (lane & mask) != 0;
+    return max_or_nan(keeps_upper ? upper : lower, shuffle_xor(keeps_upper ? lower : upper, mask));
+  };
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    largest[i] = exchanged(own.max(i), own.max(i + 4), 1);
+  }
+  first += (lane & 1) != 0 ? 4 : 0;
+  if (group_vectors == 2) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      write(first + i, largest[i]);
+    }
+    return;
+  }
+  largest[0] = exchanged(largest[0], largest[2], 2);
+  largest[1] = exchanged(largest[1], largest[3], 2);
+  first += (lane & 2) != 0 ? 2 : 0;
+  largest[0] = exchanged(largest[0], largest[1], 4);
+  first += (lane & 4) != 0 ? 1 : 0;
+  if (group_vectors > 8) {
+    largest[0] = max_or_nan(largest[0], shuffle_xor(largest[0], 8));
+    largest[0] = max_or_nan(largest[0], shuffle_xor(largest[0], 16));
+  }
+  write(first, largest[0]);
 }
 
 /// A warp's part of a chunk: group maxima, and the state where it is wanted.
 template <int lanes, class In>
 __device__ inline state<arithmetic_t<In>> scan_chunk(const topk_arguments<In>& call, const In* x,
                                                      int chunk, key_t<In>* keys) {
-  using T = arithmetic_t<In>;
   const std::int64_t first = std::int64_t{chunk} * chunk_vectors;
-  const vector_range<In> range(x, call.cols, first, chunk_vectors);
+  const vector_range<In> range(x, call.cols, call.memory(), first, chunk_vectors);
   tile<In, chunk_vectors_each> own(range, static_cast<int>(threadIdx.x), chunk_threads);
+  own.load();
   if (call.group_vectors > 0) {
     write_group_maxima(own, range.size(), call.group_vectors, first, keys);
   }
   if (!call.folds) {
     return {};
   }
+  own.next_pass();
   own.apply(call.map);
-  const T max = max_over_lanes(own.max(), lanes);
-  const frame<T> f = frame<T>::of(max, call.scale);
-  return {max, sum_over_lanes(own.template sum<precision::exact, false>(f), lanes)};
+  return fold_tile<lanes, precision::fast, false>(own, call.scale, lanes);
 }
 
 /// A chunk of a row: its group maxima and its state, to global memory.
 template <int lanes, class In>
 __global__ void __launch_bounds__(chunk_threads) topk_scan_chunk(const topk_arguments<In> call) {
   using T = arithmetic_t<In>;
-  __shared__ fold_memory<T, false> memory;
+  __shared__ fold_memory<T> memory;
   const std::int64_t row = blockIdx.x / call.chunks;
   const int chunk = static_cast<int>(blockIdx.x % call.chunks);
   const state<T> warp =
       scan_chunk<lanes>(call, call.x + row * call.x_stride, chunk, call.keys + row * call.groups);
   if (call.folds) {
-    const state<T> whole = combine_over_block<lanes, false>(warp, call.scale, memory);
+    const state<T> whole = combine_over_block<lanes>(warp, call.scale, memory);
     if (threadIdx.x == 0) {
       call.parts[blockIdx.x] = whole;
     }
@@ -136,13 +174,18 @@ class row_selection {
   __device__ row_selection(const topk_arguments<In>& call, const In* x, Entry* entries,
                            unsigned* list, select_memory& memory, int* counters)
       : call_(call),
-        range_(x, call.cols),
+        range_(x, call.cols, call.memory()),
         x_(x),
         entries_(entries),
         list_(list),
         memory_(memory),
         counters_(counters),
-        present_(call.k < call.cols ? call.k : call.cols) {}
+        present_(call.k < call.cols ? call.k : call.cols),
+        groups_(call.group_vectors > 0
+                    ? ((range_.head + call.cols + vector_width<In> - 1) / vector_width<In> +
+                       call.group_vectors - 1) /
+                          call.group_vectors
+                    : 0) {}
 
   /// Leaves the best elements in entries[0, k), in order; absent ones are none().
   __device__ void run(const Key* keys) {
@@ -159,7 +202,7 @@ class row_selection {
       entries_[i] = entry_of<Entry>::none();
     }
     __syncthreads();
-    sort_descending(entries_, n);
+    sort_descending<lanes>(entries_, n);
   }
 
  private:
@@ -203,9 +246,9 @@ class row_selection {
   __device__ bool from_groups(const Key* keys) {
     constexpr int width = vector_width<In>;
     const auto get = [&](std::int64_t g) { return keys[g]; };
-    const cut<Key> end = kth_largest<lanes, Key>(call_.groups, present_, memory_, get);
+    const cut<Key> end = kth_largest<lanes, Key>(groups_, present_, memory_, get);
     reset(listed);
-    for_each_selected<lanes>(call_.groups, end, memory_, get, [&](std::int64_t g) {
+    for_each_selected<lanes>(groups_, end, memory_, get, [&](std::int64_t g) {
       list_[atomicAdd(&counters_[listed], 1)] = ~static_cast<unsigned>(g);
     });
     reset(found);
@@ -214,7 +257,7 @@ class row_selection {
     for (int i = static_cast<int>(threadIdx.x); i < vectors; i += static_cast<int>(blockDim.x)) {
       const std::int64_t v = std::int64_t{~list_[i / call_.group_vectors]} * call_.group_vectors +
                              i % call_.group_vectors;
-      const vector_range<In> around(x_, call_.cols, v, 1);
+      const vector_range<In> around(x_, call_.cols, call_.memory(), v, 1);
       if (around.size() <= 0) {
         continue;
       }
@@ -240,7 +283,7 @@ class row_selection {
       list_[i] = 0;
     }
     __syncthreads();
-    sort_descending(list_, n);  // complements: ascending groups
+    sort_descending<lanes>(list_, n);  // complements: ascending groups
     const int each = call_.group_vectors * width;
     const std::int64_t skew = range_.head;
     collect(std::int64_t{groups} * each, [&](std::int64_t i) {
@@ -258,6 +301,7 @@ class row_selection {
   select_memory& memory_;
   int* counters_;
   std::int64_t present_;  ///< elements that the result has
+  std::int64_t groups_;
 };
 
 /// Bytes of dynamic shared memory of topk_row, and where its parts lie.
@@ -278,7 +322,7 @@ struct topk_layout {
 
 /// One row, or the selection of one row whose chunks were scanned.
 template <int lanes, class In, class Entry>
-__global__ void __launch_bounds__(1024) topk_row(const topk_arguments<In> call) {
+__global__ void __launch_bounds__(384, 2) topk_row(const topk_arguments<In> call) {
   using T = arithmetic_t<In>;
   using Key = key_t<In>;
   extern __shared__ __align__(16) unsigned char shared[];
@@ -406,9 +450,9 @@ void launch_topk_with(const topk_call& call, const topk_plan& plan, void* scratc
   int threads = chunk_threads;
   if (plan.split && (plan.group_vectors > 0 || call.folds())) {
     launch(stream, topk_scan_chunk<lanes, In>, call.x.rows * plan.chunks, chunk_threads, arguments);
-    threads = 512;
+    threads = 384;
   } else if (plan.split) {
-    threads = 512;
+    threads = 384;
   }
   const bool scanned = arguments.keys != nullptr || arguments.parts != nullptr;
   const topk_layout<In, Entry> layout(

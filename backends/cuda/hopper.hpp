@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// What devices of compute capability 9.0 and newer add: thread block clusters, which exchange
+/// values through each other's shared memory. PTX ISA, sections "mbarrier", "st.async" and
+/// "barrier.cluster".
+#pragma once
+
+#include "device.hpp"
+
+namespace softfold::gpu {
+inline namespace SOFTFOLD_BACKEND {
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+#define SOFTFOLD_GPU_HOPPER 0
+#else
+#define SOFTFOLD_GPU_HOPPER 1
+#endif
+
+#if SOFTFOLD_GPU_HOPPER
+
+__device__ inline std::uint32_t shared_address(const void* p) {
+  return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
+}
+
+namespace cluster {
+
+__device__ inline int rank() {
+  unsigned r;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
+  return static_cast<int>(r);
+}
+
+/// Announces that the calling thread has come here; what it wrote before is seen by those that
+/// wait for all.
+__device__ inline void arrive() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+/// Waits for the arrival of all threads of the cluster.
+__device__ inline void wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+
+}  // namespace cluster
+
+/// A barrier in shared memory for one exchange between the blocks of a cluster: it ends when
+/// `arrivals` threads have arrived and all bytes announced have come.
+class transfer_barrier {
+ public:
+  __device__ void initialise(int arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&word_)),
+                 "r"(arrivals)
+                 : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+  /// Arrives, and announces that `bytes` will come.
+  __device__ void arrive_and_expect(unsigned bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(
+                     shared_address(&word_)),
+                 "r"(bytes)
+                 : "memory");
+  }
+  /// Sends 8 or 16 bytes to the same shared variable of block `rank` of the cluster, and counts
+  /// them at that block's copy of this barrier. Nothing else is ordered by it.
+  template <class T>
+  __device__ void send(T* shared, const T& value, int rank) {
+    static_assert(sizeof(T) == 8 || sizeof(T) == 16);
+    std::uint64_t words[sizeof(T) / 8];
+    memcpy(words, &value, sizeof(T));
+    std::uint32_t to;
+    std::uint32_t barrier;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(to) : "r"(shared_address(shared)), "r"(rank));
+    asm("mapa.shared::cluster.u32 %0, %1, %2;"
+        : "=r"(barrier)
+        : "r"(shared_address(&word_)), "r"(rank));
+    if constexpr (sizeof(T) == 8) {
+      asm volatile(
+          "st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];" ::"r"(to),
+          "l"(words[0]), "r"(barrier)
+          : "memory");
+    } else {
+      asm volatile(
+          "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b64 [%0], {%1, %2}, [%3];" ::"r"(
+              to),
+          "l"(words[0]), "l"(words[1]), "r"(barrier)
+          : "memory");
+    }
+  }
+  /// Waits for the end; what the other blocks sent is seen after it.
+  __device__ void wait() {
+    asm volatile(
+        "{\n"
+        ".reg .pred done;\n"
+        "again:\n"
+        "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], 0;\n"
+        "@done bra finished;\n"
+        "bra again;\n"
+        "finished:\n"
+        "}" ::"r"(shared_address(&word_))
+        : "memory");
+  }
+
+ private:
+  std::uint64_t word_;
+};
+
+#endif
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold::gpu
