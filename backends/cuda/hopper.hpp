@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// What devices of compute capability 9.0 and newer add: thread block clusters, which exchange
-/// values through each other's shared memory. PTX ISA, sections "mbarrier", "st.async" and
-/// "barrier.cluster".
+/// values through each other's shared memory, and bulk copies into shared memory. PTX ISA, sections
+/// "mbarrier", "cp.async.bulk", "st.async" and "barrier.cluster".
 #pragma once
 
 #include "device.hpp"
@@ -30,18 +30,19 @@ __device__ inline int rank() {
   return static_cast<int>(r);
 }
 
-/// Announces that the calling thread has come here; what it wrote before is seen by those that
-/// wait for all.
-__device__ inline void arrive() {
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+/// Waits for all threads of the cluster; what they wrote before is seen after it.
+__device__ inline void synchronize() {
+  __syncthreads();  // the aligned barrier needs whole warps
+  asm volatile(
+      "barrier.cluster.arrive.release.aligned;\n"
+      "barrier.cluster.wait.acquire.aligned;" ::
+          : "memory");
 }
-/// Waits for the arrival of all threads of the cluster.
-__device__ inline void wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
 }  // namespace cluster
 
-/// A barrier in shared memory for one exchange between the blocks of a cluster: it ends when
-/// `arrivals` threads have arrived and all bytes announced have come.
+/// A barrier in shared memory that counts arrivals and bytes. Each of its phases ends when `arrivals`
+/// threads have arrived and all bytes announced have come.
 class transfer_barrier {
  public:
   __device__ void initialise(int arrivals) {
@@ -50,12 +51,27 @@ class transfer_barrier {
                  : "memory");
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
+  __device__ void arrive() {
+    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(
+                     shared_address(&word_))
+                 : "memory");
+  }
   /// Arrives, and announces that `bytes` will come.
   __device__ void arrive_and_expect(unsigned bytes) {
     asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(
                      shared_address(&word_)),
                  "r"(bytes)
                  : "memory");
+  }
+  /// Arrives, and starts the copy of `bytes`, a multiple of 16, from `from` to the shared `to`,
+  /// both aligned to 16 bytes.
+  __device__ void copy(void* to, const void* from, unsigned bytes) {
+    arrive_and_expect(bytes);
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, "
+        "[%3];" ::"r"(shared_address(to)),
+        "l"(from), "r"(bytes), "r"(shared_address(&word_))
+        : "memory");
   }
   /// Sends 8 or 16 bytes to the same shared variable of block `rank` of the cluster, and counts
   /// them at that block's copy of this barrier. Nothing else is ordered by it.
@@ -83,17 +99,33 @@ class transfer_barrier {
           : "memory");
     }
   }
-  /// Waits for the end; what the other blocks sent is seen after it.
-  __device__ void wait() {
+  /// Waits for the end of a phase; phases are numbered modulo 2. What came by copies and from the
+  /// block's own threads is seen after it.
+  __device__ void wait(int phase) {
     asm volatile(
         "{\n"
         ".reg .pred done;\n"
         "again:\n"
-        "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], 0;\n"
+        "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
         "@done bra finished;\n"
         "bra again;\n"
         "finished:\n"
-        "}" ::"r"(shared_address(&word_))
+        "}" ::"r"(shared_address(&word_)),
+        "r"(phase)
+        : "memory");
+  }
+  /// The same for what other blocks of the cluster sent.
+  __device__ void wait_for_cluster(int phase) {
+    asm volatile(
+        "{\n"
+        ".reg .pred done;\n"
+        "again:\n"
+        "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+        "@done bra finished;\n"
+        "bra again;\n"
+        "finished:\n"
+        "}" ::"r"(shared_address(&word_)),
+        "r"(phase)
         : "memory");
   }
 

@@ -42,7 +42,7 @@ void launch(stream_handle stream, void (*kernel)(Parameters...), std::int64_t bl
   detail::launch(stream, kernel, blocks, threads, 1, 0, arguments...);
 }
 
-/// With dynamic shared memory; `most` is the largest that the kernel is ever launched with.
+/// With dynamic shared memory.
 template <class... Parameters>
 void launch_shared(stream_handle stream, void (*kernel)(Parameters...), std::int64_t blocks,
                    int threads, std::size_t shared_bytes,
@@ -56,16 +56,53 @@ void launch_shared(stream_handle stream, void (*kernel)(Parameters...), std::int
   detail::launch(stream, kernel, blocks, threads, 1, shared_bytes, arguments...);
 }
 
-/// `clusters` clusters of `cluster` blocks.
+/// As many clusters of `cluster` blocks as the device runs at once, at most `most`; they share the
+/// work among themselves.
 template <class... Parameters>
-void launch_clusters(stream_handle stream, void (*kernel)(Parameters...), std::int64_t clusters,
-                     int cluster, int threads, std::type_identity_t<Parameters>... arguments) {
-  if (cluster > 8) {
-    check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                               cudaFuncAttributeNonPortableClusterSizeAllowed, 1),
+void launch_resident(stream_handle stream, void (*kernel)(Parameters...), std::int64_t most,
+                     int cluster, int threads, std::size_t shared_bytes,
+                     std::type_identity_t<Parameters>... arguments) {
+  const auto* const function = reinterpret_cast<const void*>(kernel);
+  // Asking the runtime takes longer than a launch: its last answer is kept.
+  struct answer {
+    const void* function = nullptr;
+    int device = -1;
+    int cluster = 0;
+    int threads = 0;
+    std::size_t shared_bytes = 0;
+    int clusters = 0;
+  };
+  thread_local answer last;
+  int device = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  if (last.function != function || last.device != device || last.cluster != cluster ||
+      last.threads != threads || last.shared_bytes != shared_bytes) {
+    check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(shared_bytes)),
           "cudaFuncSetAttribute");
+    check(cudaFuncSetAttribute(function, cudaFuncAttributeNonPortableClusterSizeAllowed, 1),
+          "cudaFuncSetAttribute");
+    cudaLaunchAttribute attribute{};
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(static_cast<unsigned>(cluster));
+    config.blockDim = dim3(static_cast<unsigned>(threads));
+    config.dynamicSmemBytes = shared_bytes;
+    config.attrs = &attribute;
+    config.numAttrs = 1;
+    int clusters = 0;
+    check(cudaOccupancyMaxActiveClusters(&clusters, function, &config),
+          "cudaOccupancyMaxActiveClusters");
+    last = {function, device, cluster, threads, shared_bytes, clusters};
   }
-  detail::launch(stream, kernel, clusters * cluster, threads, cluster, 0, arguments...);
+  if (last.clusters < 1) {
+    throw error(errc::backend_failure, "launch: the device cannot run a cluster of " +
+                                           std::to_string(cluster) + " blocks of " +
+                                           std::to_string(threads) + " threads");
+  }
+  const std::int64_t clusters = most < last.clusters ? most : last.clusters;
+  detail::launch(stream, kernel, clusters * cluster, threads, cluster, shared_bytes, arguments...);
 }
 
 }  // namespace SOFTFOLD_BACKEND

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cluster_rows.hpp"
+#include "streamed.hpp"
 
 #include <gpu/rows.inl>
 

@@ -2,7 +2,6 @@
 #include "plan.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
@@ -64,20 +63,19 @@ row_plan in_block(std::int64_t vectors, int each, const device_limits& device) {
   return plan;
 }
 
-/// Parts of 32 KiB, by 512 threads with four vectors each, as long as 16 blocks are enough: three
-/// such blocks on a multiprocessor keep memory busy while one of them waits.
-row_plan in_cluster(std::int64_t vectors, int most_part, const device_limits& device) {
-  const int best_part = getenv("DEV_PART") ? atoi(getenv("DEV_PART")) : 2048;
+/// Parts of about 32 KiB, so that several blocks are on a multiprocessor and a single row has many
+/// blocks at work.
+row_plan in_cluster(std::int64_t vectors, const device_limits& device) {
+  constexpr std::int64_t best_part = 2048;
   row_plan plan;
   plan.kind = row_plan_kind::cluster;
+  plan.vectors = vectors_each;
   plan.lanes = device.lanes;
-  while (plan.blocks * std::int64_t{best_part} < vectors && plan.blocks < device.cluster_blocks) {
+  while (plan.blocks * best_part < vectors && plan.blocks < device.cluster_blocks) {
     plan.blocks *= 2;
   }
   plan.part = static_cast<int>((vectors + plan.blocks - 1) / plan.blocks);
-  plan.vectors = plan.part <= most_part / 2 ? 4 : vectors_each;
-  if (getenv("DEV_V") && atoi(getenv("DEV_V")) == 8) plan.vectors = 8;
-  plan.threads = std::max(round_up((plan.part + plan.vectors - 1) / plan.vectors, device.lanes),
+  plan.threads = std::max(round_up((plan.part + vectors_each - 1) / vectors_each, device.lanes),
                           4 * device.lanes);
   return plan;
 }
@@ -106,14 +104,14 @@ row_plan plan_map(const row_shape& shape, const device_limits& device) {
     return in_lanes(*rule);
   }
   constexpr int each = 4;
-  constexpr int best_block = 2048;  // 32 KiB, by 512 threads
-  // With eight vectors a thread, elements that are not f32 take more registers.
-  const int of_block = (shape.element_bytes == 4 ? most_threads : most_threads / 2) * vectors_each;
+  constexpr int best_block = 2048;  // 32 KiB by 512 threads, three blocks on a multiprocessor
+  // The kernel for f64 takes more registers.
+  const int of_block = (shape.element_bytes == 8 ? most_threads / 2 : most_threads) * vectors_each;
   const bool clusters = vectors <= std::int64_t{device.cluster_blocks} * of_block;
   if (vectors <= (clusters ? best_block : most_threads * each)) {
     return in_block(vectors, each, device);
   }
-  return clusters ? in_cluster(vectors, of_block, device) : in_chunks(vectors, device);
+  return clusters ? in_cluster(vectors, device) : in_chunks(vectors, device);
 }
 
 row_plan plan_reduction(const row_shape& shape, const device_limits& device) {

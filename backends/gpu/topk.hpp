@@ -322,7 +322,7 @@ struct topk_layout {
 
 /// One row, or the selection of one row whose chunks were scanned.
 template <int lanes, class In, class Entry>
-__global__ void __launch_bounds__(384, 2) topk_row(const topk_arguments<In> call) {
+__global__ void __launch_bounds__(512, 2) topk_row(const topk_arguments<In> call) {
   using T = arithmetic_t<In>;
   using Key = key_t<In>;
   extern __shared__ __align__(16) unsigned char shared[];
@@ -450,9 +450,9 @@ void launch_topk_with(const topk_call& call, const topk_plan& plan, void* scratc
   int threads = chunk_threads;
   if (plan.split && (plan.group_vectors > 0 || call.folds())) {
     launch(stream, topk_scan_chunk<lanes, In>, call.x.rows * plan.chunks, chunk_threads, arguments);
-    threads = 384;
+    threads = 512;
   } else if (plan.split) {
-    threads = 384;
+    threads = 512;
   }
   const bool scanned = arguments.keys != nullptr || arguments.parts != nullptr;
   const topk_layout<In, Entry> layout(
