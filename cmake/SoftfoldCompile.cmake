@@ -21,12 +21,19 @@ endfunction()
 # softfold_library(NAME BACKEND sources...): the library of one backend, softfold_<backend>,
 # with the targets softfold::softfold and softfold::<backend>.
 function(softfold_library backend)
+  find_package(ZLIB QUIET)
+  if(NOT ZLIB_FOUND)
+    message(FATAL_ERROR "softfold needs zlib: install zlib1g-dev (Debian) or set ZLIB_ROOT.")
+  endif()
   set(name softfold_${backend})
-  add_library(${name} ${ARGN})
+  # The sources of core/ are the same for every backend.
+  add_library(${name} ${ARGN} "${PROJECT_SOURCE_DIR}/core/row_states.cpp"
+                              "${PROJECT_SOURCE_DIR}/core/state_format.cpp")
   add_library(softfold::softfold ALIAS ${name})
   add_library(softfold::${backend} ALIAS ${name})
   softfold_compile(${name})
-  target_link_libraries(${name} PRIVATE $<BUILD_INTERFACE:softfold_core>)
+  target_link_libraries(${name} PRIVATE $<BUILD_INTERFACE:softfold_core> ZLIB::ZLIB)
+  set_property(GLOBAL APPEND PROPERTY SOFTFOLD_PC_REQUIRES zlib)
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_compile_definitions(${name} PUBLIC SOFTFOLD_BACKEND=${backend})

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <initializer_list>
 #include <limits>
 #include <string>
@@ -25,6 +26,22 @@ struct argument {
                               const std::string& value, const std::string& expected) {
   throw error(code, std::string(arg.function) + ": " + arg.name + property + " is " + value +
                         ", expected " + expected);
+}
+
+/// A number as it was given: std::to_string has six decimals only.
+inline std::string text_of(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.17g", value);
+  return text;
+}
+
+/// rows * cols elements of `size` bytes: that their bytes can be counted.
+inline void check_sizes(argument arg, std::int64_t rows, std::int64_t cols, std::int64_t size) {
+  std::int64_t bytes = 0;
+  if (__builtin_mul_overflow(rows, cols, &bytes) || __builtin_mul_overflow(bytes, size, &bytes)) {
+    fail(errc::invalid_argument, arg, "",
+         std::to_string(rows) + " x " + std::to_string(cols) + " elements", "less than 2^63 bytes");
+  }
 }
 
 /// Bytes from the first to past the last element of a matrix; 0 if it has none.

@@ -7,20 +7,27 @@
 
 namespace softfold::core {
 
-/// Indices of a part's top-k: i32 or i64, [rows, any k], wide enough for the part's last column.
-inline std::int64_t check_part_indices(argument arg, const matrix_ref& indices,
-                                       const const_matrix_ref& x_part, std::int64_t column_offset) {
-  check_index_rows(arg, indices, x_part.rows);
-  const argument offset{arg.function, "column_offset"};
+/// The columns offset, ..., offset + cols - 1: that they are columns. Returns the end.
+inline std::int64_t check_column_offset(const char* function, std::int64_t column_offset,
+                                        std::int64_t cols) {
+  const argument offset{function, "column_offset"};
   if (column_offset < 0) {
     fail(errc::invalid_argument, offset, "", std::to_string(column_offset), "0 or more");
   }
   std::int64_t end = 0;
-  if (__builtin_add_overflow(column_offset, x_part.cols, &end)) {
+  if (__builtin_add_overflow(column_offset, cols, &end)) {
     fail(errc::invalid_argument, offset, "", std::to_string(column_offset),
          "at most 2^63 - 1 - x_part.cols = " +
-             std::to_string(std::numeric_limits<std::int64_t>::max() - x_part.cols));
+             std::to_string(std::numeric_limits<std::int64_t>::max() - cols));
   }
+  return end;
+}
+
+/// Indices of a part's top-k: i32 or i64, [rows, any k], wide enough for the part's last column.
+inline std::int64_t check_part_indices(argument arg, const matrix_ref& indices,
+                                       const const_matrix_ref& x_part, std::int64_t column_offset) {
+  check_index_rows(arg, indices, x_part.rows);
+  const std::int64_t end = check_column_offset(arg.function, column_offset, x_part.cols);
   if (indices.type == dtype::i32 && end > std::numeric_limits<std::int32_t>::max()) {
     fail(errc::unsupported_type, arg, ".type", "i32",
          "i64 for column_offset + x_part.cols = " + std::to_string(end));

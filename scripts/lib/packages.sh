@@ -3,7 +3,7 @@
 # scripts/test.
 
 # Debian package names. These lists are the only place that has them.
-build_packages=(g++ cmake ninja-build libtbb-dev libcli11-dev nlohmann-json3-dev)
+build_packages=(g++ cmake ninja-build libtbb-dev zlib1g-dev libcli11-dev nlohmann-json3-dev)
 test_packages=("${build_packages[@]}" doctest-dev pkg-config)
 check_packages=(clang clang-format-14)
 

@@ -91,6 +91,9 @@ void check_state(queue& q, problem<In>& p, complete_state<In, Out, Index>& state
       CHECK(state.indices(r, i) == absent);
       CHECK(reference::widen(state.values(r, i)) ==
             -std::numeric_limits<reference::wide_t<In>>::infinity());
+      if (oracle.state().kind == reference::row_kind::finite && p.spec.scale >= 0) {
+        CHECK(reference::widen(probabilities(r, i)) == 0);
+      }
     }
   }
 }
