@@ -26,9 +26,10 @@ function(softfold_library backend)
     message(FATAL_ERROR "softfold needs zlib: install zlib1g-dev (Debian) or set ZLIB_ROOT.")
   endif()
   set(name softfold_${backend})
-  # The sources of core/ are the same for every backend.
-  add_library(${name} ${ARGN} "${PROJECT_SOURCE_DIR}/core/row_states.cpp"
-                              "${PROJECT_SOURCE_DIR}/core/state_format.cpp")
+  # What is the same for every backend.
+  set(shared_sources c_interface.cpp row_states.cpp state_format.cpp)
+  list(TRANSFORM shared_sources PREPEND "${PROJECT_SOURCE_DIR}/core/")
+  add_library(${name} ${ARGN} ${shared_sources})
   add_library(softfold::softfold ALIAS ${name})
   add_library(softfold::${backend} ALIAS ${name})
   softfold_compile(${name})

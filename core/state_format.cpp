@@ -174,16 +174,19 @@ void check_rows(const row_states& states) {
 
 }  // namespace
 
+std::size_t row_states::byte_count() const noexcept {
+  return expected_bytes({type_, rows_, k_, scale_, columns_.size()});
+}
+
 std::vector<std::byte> row_states::to_bytes() const {
-  const header h{type_, rows_, k_, scale_, columns_.size()};
-  std::vector<std::byte> bytes(expected_bytes(h));
+  std::vector<std::byte> bytes(byte_count());
   std::memcpy(bytes.data(), magic, sizeof magic);
   put(&bytes[8], version);
   put(&bytes[12], type_ == dtype::f64 ? std::uint32_t{1} : std::uint32_t{0});
   put(&bytes[16], rows_);
   put(&bytes[24], k_);
   put(&bytes[32], scale_);
-  put(&bytes[40], h.ranges);
+  put(&bytes[40], std::uint64_t{columns_.size()});
   std::byte* to = &bytes[header_bytes];
   put_all<std::int64_t>(to, columns_.data(), columns_.size() * sizeof(column_range));
   const auto put_rows = [&]<class T>(T) {

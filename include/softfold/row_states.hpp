@@ -67,6 +67,8 @@ class SOFTFOLD_API row_states {
 
   /// The states in the byte format of docs/state_format.md, which is the same on every machine.
   [[nodiscard]] std::vector<std::byte> to_bytes() const;
+  /// How many bytes these are.
+  [[nodiscard]] std::size_t byte_count() const noexcept;
 
   /// The states that to_bytes() wrote, here or elsewhere. Reads nothing past the end of `bytes`
   /// and allocates no more than a small multiple of their number. Throws error(invalid_data) if
