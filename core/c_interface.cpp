@@ -470,6 +470,15 @@ softfold_status softfold_row_states_combine(softfold_queue* queue, softfold_row_
   });
 }
 
+softfold_status softfold_row_states_append_rows(softfold_row_states* states,
+                                                const softfold_row_states* more) {
+  return guarded([&] {
+    const arguments a{"row_states_append_rows"};
+    a.states("states", states)
+        .append_rows(a.states("more", const_cast<softfold_row_states*>(more)));
+  });
+}
+
 softfold_status softfold_row_states_finish(softfold_queue* queue, const softfold_row_states* states,
                                            const softfold_vector* lse,
                                            const softfold_matrix* probabilities,

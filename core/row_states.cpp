@@ -7,6 +7,7 @@
 #include <softfold/buffer.hpp>
 #include <softfold/row_states.hpp>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -27,6 +28,18 @@ std::vector<column_range> disjoint(const char* function, std::span<const column_
                                             " are in both, expected separate columns");
   }
   return std::move(result.columns);
+}
+
+/// What must be the same in all states that make one.
+void check_alike(const char* function, const row_states& own, const row_states& more) {
+  const auto same = [&](const char* property, const std::string& found, const std::string& wanted) {
+    if (found != wanted) {
+      core::fail(errc::invalid_argument, {function, "more"}, property, found, wanted);
+    }
+  };
+  same(".type", name_of(more.type()), name_of(own.type()));
+  same(".k", std::to_string(more.k()), std::to_string(own.k()));
+  same(".scale", core::text_of(more.scale()), core::text_of(own.scale()));
 }
 
 /// The device's copy of the states and lists.
@@ -154,17 +167,10 @@ void row_states::fold(queue& q, const_matrix_ref x_part, std::int64_t column_off
 
 void row_states::combine(queue& q, const row_states& more) {
   constexpr const char* name = "row_states::combine";
-  const auto same = [&](const char* property, const std::string& value, const std::string& own) {
-    if (value != own) {
-      core::fail(errc::invalid_argument, {name, "more"}, property, value, own);
-    }
-  };
-  same(".type", name_of(more.type_), name_of(type_));
-  same(".rows", std::to_string(more.rows_), std::to_string(rows_));
-  same(".k", std::to_string(more.k_), std::to_string(k_));
-  if (more.scale_ != scale_) {
-    core::fail(errc::invalid_argument, {name, "more"}, ".scale", core::text_of(more.scale_),
-               core::text_of(scale_));
+  check_alike(name, *this, more);
+  if (more.rows_ != rows_) {
+    core::fail(errc::invalid_argument, {name, "more"}, ".rows", std::to_string(more.rows_),
+               std::to_string(rows_));
   }
   std::vector<column_range> columns = disjoint(name, columns_, more.columns_);
 
@@ -178,6 +184,34 @@ void row_states::combine(queue& q, const row_states& more) {
   q.wait();
   result.columns_ = std::move(columns);
   *this = std::move(result);
+}
+
+void row_states::append_rows(const row_states& more) {
+  constexpr const char* name = "row_states::append_rows";
+  check_alike(name, *this, more);
+  if (&more == this) {
+    return append_rows(row_states(more));
+  }
+  if (columns_ != more.columns_) {
+    throw error(errc::invalid_argument,
+                std::string(name) + ": more has other columns, expected those of the rows above");
+  }
+  // Memory first, twice what is needed when it has to grow: then nothing can fail half way.
+  const auto grow = [](std::vector<std::byte>& to, const std::vector<std::byte>& from) {
+    if (const std::size_t needed = to.size() + from.size(); needed > to.capacity()) {
+      to.reserve(std::max(needed, 2 * to.size()));
+    }
+  };
+  const auto append = [](std::vector<std::byte>& to, const std::vector<std::byte>& from) {
+    to.insert(to.end(), from.begin(), from.end());
+  };
+  grow(partials_, more.partials_);
+  grow(values_, more.values_);
+  grow(indices_, more.indices_);
+  append(partials_, more.partials_);
+  append(values_, more.values_);
+  append(indices_, more.indices_);
+  rows_ += more.rows_;
 }
 
 void row_states::finish(queue& q, vector_ref lse, matrix_ref probabilities,

@@ -59,6 +59,9 @@ class SOFTFOLD_API row_states {
   /// Throws error(invalid_argument) if one of the columns is in both.
   void combine(queue& q, const row_states& more);
 
+  /// Adds rows below the present ones: states of the same type, k, scale and columns.
+  void append_rows(const row_states& more);
+
   /// The logsumexp of each row, [rows], and the probabilities of its list, [rows, k], both of
   /// type() and in the host's memory, over the columns folded so far. An output without data is
   /// not wanted. Absent entries get 0 where the scale is not negative.

@@ -292,6 +292,9 @@ SOFTFOLD_C_API softfold_status softfold_row_states_fold(softfold_queue* queue,
 SOFTFOLD_C_API softfold_status softfold_row_states_combine(softfold_queue* queue,
                                                            softfold_row_states* states,
                                                            const softfold_row_states* more);
+/** Adds the rows of `more` below. */
+SOFTFOLD_C_API softfold_status softfold_row_states_append_rows(softfold_row_states* states,
+                                                               const softfold_row_states* more);
 /** `lse` and `probabilities`, in the host's memory, may be NULL. */
 SOFTFOLD_C_API softfold_status softfold_row_states_finish(softfold_queue* queue,
                                                           const softfold_row_states* states,

@@ -247,6 +247,10 @@ static void check_states(softfold_queue* queue, struct device x_memory) {
                                 SOFTFOLD_EMPTY_ROW_NAN));
   EXPECT(near(lse[0], log(10.0)) && near(probabilities[0], 0.4) && near(probabilities[k], 1.0 / 3));
   OK(softfold_row_states_finish(queue, half[0], NULL, NULL, SOFTFOLD_EMPTY_ROW_ZERO));
+  OK(softfold_row_states_append_rows(half[0], half[0]));
+  OK(softfold_row_states_get(half[0], &view));
+  EXPECT(view.rows == 2 * rows && memcmp(view.indices + rows * k, best, sizeof best) == 0);
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "columns", softfold_row_states_append_rows(half[0], half[1]));
   FAILS(SOFTFOLD_INVALID_ARGUMENT, "empty_row",
         softfold_row_states_finish(queue, half[0], NULL, NULL, 3));
   softfold_row_states_destroy(half[0]);

@@ -131,6 +131,28 @@ TEST_CASE("folding part after part is folding parts and combining") {
   CHECK(equal(in_turn, combined));
 }
 
+TEST_CASE("rows below rows") {
+  queue q;
+  problem<float> p({7, 50, distribution::normal, 0.5, 0, 0, 85000});
+  const row_states all = folded(q, p, 4, 0, 50);
+  row_states built(dtype::f32, 0, 4, 0.5);
+  built.fold(q, matrix_view<const float>(p.x.view().data, 0, 50), 0);
+  for (const auto& [first, count] : {std::pair{0, 3}, std::pair{3, 1}, std::pair{4, 3}}) {
+    row_states block(dtype::f32, count, 4, 0.5);
+    block.fold(q, matrix_view<const float>(p.x.view().data + first * 50, count, 50), 0);
+    built.append_rows(block);
+  }
+  CHECK(equal(built, all));
+  row_states twice = all;
+  twice.append_rows(twice);
+  CHECK(twice.rows() == 14);
+  const bytes before = built.to_bytes();
+  CHECK_THROWS_AS(built.append_rows(folded(q, p, 4, 0, 49)), error);
+  CHECK_THROWS_AS(built.append_rows(folded(q, p, 3, 0, 50)), error);
+  CHECK_THROWS_AS(built.append_rows(row_states(dtype::f64, 1, 4, 0.5)), error);
+  CHECK(built.to_bytes() == before);
+}
+
 TEST_CASE("new states are the identity") {
   queue q;
   row_states none(dtype::f32, 3, 4, 0.5);
