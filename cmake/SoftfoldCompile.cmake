@@ -7,6 +7,13 @@ if(SOFTFOLD_SANITIZE)
   add_link_options(-fsanitize=${SOFTFOLD_SANITIZE})
 endif()
 
+if(SOFTFOLD_BUILD_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "SOFTFOLD_BUILD_FUZZ needs clang, for libFuzzer: -DCMAKE_CXX_COMPILER=clang++.")
+  endif()
+  add_compile_options(-fsanitize=fuzzer-no-link)  # coverage, for the fuzzer to steer by
+endif()
+
 # softfold_compile(TARGET): C++20, warnings, and arithmetic exactly as written. Contraction is
 # off because a product and a sum fused on one machine and not on another would change bits;
 # where a fused operation is wanted the code says so.
