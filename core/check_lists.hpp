@@ -99,19 +99,4 @@ inline void check_logsumexp(const char* function, const const_partials_ref& part
   check_overlap(function, {"partials", states}, {{"lse", column}}, false);
 }
 
-/// The arguments of normalize and log_normalize. Returns the scale as the arithmetic uses it.
-inline double check_normalize(const char* function, const const_matrix_ref& x_part,
-                              const const_partials_ref& partials, const matrix_ref& y,
-                              const softmax_options& options) {
-  check_input({function, "x_part"}, x_part);
-  const const_matrix_ref states =
-      check_partials({function, "partials"}, partials, x_part.rows, arithmetic_type(x_part.type));
-  check_output({function, "y"}, y, x_part.rows, x_part.cols, x_part.type);
-  const double scale = check_scale(function, options.scale, x_part.type);
-  check_empty_row(function, options.empty_row);
-  check_overlap(function, {"x_part", x_part}, {{"y", y}}, true);
-  check_overlap(function, {"partials", states}, {{"y", y}}, false);
-  return scale;
-}
-
 }  // namespace softfold::core

@@ -38,7 +38,7 @@ void launch_fold(queue::state& queue, const const_matrix_ref& x, const partials_
       const row_state row =
           state_of_row(queue, plan, kernels, kernels.at(x.data, r * x.stride), x.cols, scale,
                        states + static_cast<std::size_t>(slot) * segments);
-      write_partial(partials.data, partials.type, r, partial_of(row));
+      write_partial(partials.data, partials.type, r, partial_of(row, kernels.computed));
     }
   });
 }
@@ -97,7 +97,14 @@ void launch_normalize(queue::state& queue, const const_matrix_ref& x,
 void run_normalize(const char* name, queue& q, const const_matrix_ref& x_part,
                    const const_partials_ref& partials, const matrix_ref& y,
                    const softmax_options& options, bool log) {
-  const double scale = core::check_normalize(name, x_part, partials, y, options);
+  core::check_input({name, "x_part"}, x_part);
+  const const_matrix_ref states = core::check_partials({name, "partials"}, partials, x_part.rows,
+                                                       core::arithmetic_type(x_part.type));
+  core::check_output({name, "y"}, y, x_part.rows, x_part.cols, x_part.type);
+  const double scale = core::check_scale(name, options.scale, x_part.type);
+  core::check_empty_row(name, options.empty_row);
+  core::check_overlap(name, {"x_part", x_part}, {{"y", y}}, true);
+  core::check_overlap(name, {"partials", states}, {{"y", y}}, false);
   if (x_part.rows > 0 && x_part.cols > 0) {
     launch_normalize(q.self(), x_part, partials, y, scale, options.empty_row, log);
   }

@@ -67,7 +67,7 @@ split_number log_of(const row_state& row, dtype computed);
 double logsumexp_of(const row_state& row, dtype computed);
 
 /// The state as the public value.
-max_sum<double> partial_of(const row_state& row);
+max_sum<double> partial_of(const row_state& row, dtype computed);
 
 /// The state of a row from the public value, for the same scale.
 row_state state_of(max_sum<double> partial, double scale, dtype computed);

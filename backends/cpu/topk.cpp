@@ -137,7 +137,7 @@ void write_state(const problem& p, std::int64_t r, const row_state& row, dtype c
         p.lse.type, logsumexp_of(row, computed));
   }
   if (p.partials.data != nullptr) {
-    write_partial(p.partials.data, p.partials.type, r, partial_of(row));
+    write_partial(p.partials.data, p.partials.type, r, partial_of(row, computed));
   }
 }
 
