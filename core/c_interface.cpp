@@ -216,8 +216,8 @@ softfold_status softfold_queue_create(const softfold_queue_options* options,
   const arguments a{"queue_create"};
   return create(a, "queue", queue, [&] {
     const auto o = a.options(options, softfold_queue_options SOFTFOLD_QUEUE_OPTIONS_INIT);
-    check_reserved({a.function, "options"}, o.reserved);
-    return std::make_unique<softfold::queue>(queue_options{.threads = o.threads});
+    return std::make_unique<softfold::queue>(
+        queue_options{.threads = o.threads, .device = o.device});
   });
 }
 

@@ -23,8 +23,10 @@ struct device_info {
 };
 
 struct queue_options {
-  /// Host threads to use; 0 means all that the process may run on.
+  /// Host threads to use; 0 means all that the process may run on. GPU backends use none.
   int threads = 0;
+  /// Number of the GPU; -1 means the thread's current one. The CPU ignores it.
+  int device = -1;
 };
 
 inline namespace SOFTFOLD_BACKEND {

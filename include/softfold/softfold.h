@@ -146,10 +146,10 @@ typedef struct softfold_queue softfold_queue;
 typedef struct softfold_queue_options {
   size_t struct_size;
   int32_t threads; /**< host threads; 0: all that the process may run on */
-  int32_t reserved;
+  int32_t device;  /**< number of the GPU; -1: the thread's current one */
 } softfold_queue_options;
 #define SOFTFOLD_QUEUE_OPTIONS_INIT \
-  { sizeof(softfold_queue_options), 0, 0 }
+  { sizeof(softfold_queue_options), 0, -1 }
 
 /** What a queue runs on. Texts are valid as long as the queue. */
 typedef struct softfold_device_info {
