@@ -11,7 +11,8 @@ if(SOFTFOLD_BUILD_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     message(FATAL_ERROR "SOFTFOLD_BUILD_FUZZ needs clang, for libFuzzer: -DCMAKE_CXX_COMPILER=clang++.")
   endif()
-  add_compile_options(-fsanitize=fuzzer-no-link)  # coverage, for the fuzzer to steer by
+  # Coverage, for the fuzzer to steer by.
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fsanitize=fuzzer-no-link>)
 endif()
 
 # softfold_compile(TARGET): C++20, warnings, and arithmetic exactly as written. Contraction is

@@ -317,8 +317,10 @@ static void check_errors(softfold_queue* queue, struct device x_memory) {
   FAILS(SOFTFOLD_UNSUPPORTED_TYPE, "f16",
         softfold_row_states_create(SOFTFOLD_F16, 1, 1, 1, &no_states));
   FAILS(SOFTFOLD_UNSUPPORTED_TYPE, "99", softfold_row_states_create(99, 1, 1, 1, &no_states));
+#ifndef SOFTFOLD_TEST_REDUCED /* the address sanitizer stops the program instead */
   FAILS(SOFTFOLD_OUT_OF_MEMORY, "no memory",
         softfold_row_states_create(SOFTFOLD_F32, (int64_t)1 << 55, 1, 1, &no_states));
+#endif
   EXPECT(no_states == NULL);
   EXPECT(strcmp(softfold_status_name(SOFTFOLD_INVALID_DATA), "invalid_data") == 0);
   EXPECT(strcmp(softfold_status_name(77), "unknown") == 0);
