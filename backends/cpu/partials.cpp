@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// fold, combine and normalize: check -> plan -> launch.
+/// fold, combine, normalize, log_normalize and logsumexp of states: check -> plan -> launch.
 #include "parallel.hpp"
 #include "row.hpp"
 #include "row_fold.hpp"
 
-#include <core/check.hpp>
+#include <core/check_lists.hpp>
 #include <core/monoid.hpp>
+
+#include <cmath>
 
 namespace softfold::cpu_backend {
 namespace {
@@ -23,23 +25,6 @@ plan plan_of(const queue::state& queue, const const_matrix_ref& x, std::int64_t 
       queue.machine, queue.info.threads, queue.kernels);
 }
 
-max_sum<double> read_partial(const void* partials, dtype type, std::int64_t r) {
-  if (type == dtype::f64) {
-    return static_cast<const max_sum<double>*>(partials)[r];
-  }
-  const auto p = static_cast<const max_sum<float>*>(partials)[r];
-  return {static_cast<double>(p.max), static_cast<double>(p.sum)};
-}
-
-void write_partial(void* partials, dtype type, std::int64_t r, max_sum<double> value) {
-  if (type == dtype::f64) {
-    static_cast<max_sum<double>*>(partials)[r] = value;
-  } else {
-    static_cast<max_sum<float>*>(partials)[r] = {static_cast<float>(value.max),
-                                                 static_cast<float>(value.sum)};
-  }
-}
-
 void launch_fold(queue::state& queue, const const_matrix_ref& x, const partials_ref& partials,
                  double scale) {
   const plan plan = plan_of(queue, x, 0, false);
@@ -53,7 +38,7 @@ void launch_fold(queue::state& queue, const const_matrix_ref& x, const partials_
       const row_state row =
           state_of_row(queue, plan, kernels, kernels.at(x.data, r * x.stride), x.cols, scale,
                        states + static_cast<std::size_t>(slot) * segments);
-      write_partial(partials.data, partials.type, r, partial_of(row));
+      write_partial(partials.data, partials.type, r, partial_of(row, kernels.computed));
     }
   });
 }
@@ -78,7 +63,7 @@ void launch_combine(queue::state& queue, const void* more, void* partials, std::
 
 void launch_normalize(queue::state& queue, const const_matrix_ref& x,
                       const const_partials_ref& partials, const matrix_ref& y, double scale,
-                      empty_row policy) {
+                      empty_row policy, bool log) {
   const plan plan = plan_of(queue, x, static_cast<std::int64_t>(size_of(y.type)), true);
   const typed_kernels kernels = kernels_for(queue.kernels, x.type, y.type);
   over_rows(queue, plan, x.rows, [&](std::int64_t begin, std::int64_t end, int) {
@@ -88,19 +73,41 @@ void launch_normalize(queue::state& queue, const const_matrix_ref& x,
       const void* const in = kernels.at(x.data, r * x.stride);
       void* const out = kernels.result_at(y.data, r * y.stride);
       if (row.what != row_state::kind::ordinary) {
-        fill(kernels, out, x.cols, fill_value(row.what, policy, false));
+        fill(kernels, out, x.cols, fill_value(row.what, policy, log));
         continue;
       }
+      const split_number lse = log ? log_of(row, kernels.computed) : split_number{};
       over_segments(queue, plan, x.cols, [&](std::int64_t segment) {
         const auto [first, count] = columns_of(segment, x.cols);
-        kernels.output.probabilities(kernels.at(in, first), count, &row.e, 1 / row.sum,
-                                     {kernels.result_at(out, first), plan.stream});
+        const destination to{kernels.result_at(out, first), plan.stream};
+        if (log) {
+          kernels.output.log_probabilities(kernels.at(in, first), count, &row.e, lse.high, lse.low,
+                                           to);
+        } else {
+          kernels.output.probabilities(kernels.at(in, first), count, &row.e, 1 / row.sum, to);
+        }
         if (plan.stream && plan.over == spread::segments) {
           kernels.table.end_of_stream();
         }
       });
     }
   });
+}
+
+void run_normalize(const char* name, queue& q, const const_matrix_ref& x_part,
+                   const const_partials_ref& partials, const matrix_ref& y,
+                   const softmax_options& options, bool log) {
+  core::check_input({name, "x_part"}, x_part);
+  const const_matrix_ref states = core::check_partials({name, "partials"}, partials, x_part.rows,
+                                                       core::arithmetic_type(x_part.type));
+  core::check_output({name, "y"}, y, x_part.rows, x_part.cols, x_part.type);
+  const double scale = core::check_scale(name, options.scale, x_part.type);
+  core::check_empty_row(name, options.empty_row);
+  core::check_overlap(name, {"x_part", x_part}, {{"y", y}}, true);
+  core::check_overlap(name, {"partials", states}, {{"y", y}}, false);
+  if (x_part.rows > 0 && x_part.cols > 0) {
+    launch_normalize(q.self(), x_part, partials, y, scale, options.empty_row, log);
+  }
 }
 
 }  // namespace
@@ -126,10 +133,7 @@ void fold(queue& q, const_matrix_ref x_part, partials_ref partials,
 
 void combine(queue& q, const_partials_ref more, partials_ref partials) {
   constexpr const char* name = "combine";
-  if (more.type != dtype::f32 && more.type != dtype::f64) {
-    core::fail(errc::unsupported_type, {name, "more"}, ".type", name_of(more.type),
-               "f32 or f64 states");
-  }
+  core::check_state_type({name, "more"}, more.type);
   const const_matrix_ref from = core::check_partials({name, "more"}, more, more.size, more.type);
   const const_matrix_ref to =
       core::check_partials({name, "partials"}, partials, more.size, more.type);
@@ -146,17 +150,20 @@ void combine(queue& q, const_partials_ref more, partials_ref partials) {
 
 void normalize(queue& q, const_matrix_ref x_part, const_partials_ref partials, matrix_ref y,
                const softmax_options& options) {
-  constexpr const char* name = "normalize";
-  core::check_input({name, "x_part"}, x_part);
-  const const_matrix_ref states = core::check_partials({name, "partials"}, partials, x_part.rows,
-                                                       core::arithmetic_type(x_part.type));
-  core::check_output({name, "y"}, y, x_part.rows, x_part.cols, x_part.type);
-  const double scale = core::check_scale(name, options.scale, x_part.type);
-  core::check_empty_row(name, options.empty_row);
-  core::check_overlap(name, {"x_part", x_part}, {{"y", y}}, true);
-  core::check_overlap(name, {"partials", states}, {{"y", y}}, false);
-  if (x_part.rows > 0 && x_part.cols > 0) {
-    launch_normalize(q.self(), x_part, partials, y, scale, options.empty_row);
+  run_normalize("normalize", q, x_part, partials, y, options, false);
+}
+
+void log_normalize(queue& q, const_matrix_ref x_part, const_partials_ref partials, matrix_ref y,
+                   const softmax_options& options) {
+  run_normalize("log_normalize", q, x_part, partials, y, options, true);
+}
+
+void logsumexp(queue& /*q*/, const_partials_ref partials, vector_ref lse) {
+  core::check_logsumexp("logsumexp", partials, lse);
+  for (std::int64_t r = 0; r < partials.size; ++r) {
+    const max_sum<double> row = read_partial(partials.data, partials.type, r);
+    write_real(static_cast<std::byte*>(lse.data) + r * static_cast<std::int64_t>(size_of(lse.type)),
+               lse.type, row.max + std::log(row.sum));
   }
 }
 

@@ -30,6 +30,12 @@ double to_type(double x, dtype computed) {
   return computed == dtype::f64 ? x : static_cast<double>(static_cast<float>(x));
 }
 
+/// Whether the rounding of a public state's maximum is at most 32, so that a sum relative to it
+/// stays in range. Beyond, scaled elements count as rounded to the arithmetic's type.
+bool max_is_near_exact(double max, dtype computed) {
+  return std::fabs(max) < (computed == dtype::f64 ? 0x1p59 : 0x1p30);
+}
+
 /// The sum of exponentials relative to the maximum, of a form that has them so.
 double sum_of_relative(const row_state& row) {
   return row.e.how == form::careful ? std::ldexp(row.sum, static_cast<int>(careful_origin))
@@ -161,7 +167,7 @@ double logsumexp_of(const row_state& row, dtype computed) {
   return log.high + log.low;
 }
 
-max_sum<double> partial_of(const row_state& row) {
+max_sum<double> partial_of(const row_state& row, dtype computed) {
   switch (row.what) {
     case row_state::kind::empty:
       return {};
@@ -180,7 +186,9 @@ max_sum<double> partial_of(const row_state& row) {
   }
   if (row.e.how == form::careful) {
     // Relative to the exact scaled maximum, which row.max is the rounding of.
-    const double rounding = std::fma(row.e.scale, row.e.b * row.e.g, -row.max);
+    const double rounding = max_is_near_exact(row.max, computed)
+                                ? std::fma(row.e.scale, row.e.b * row.e.g, -row.max)
+                                : 0;
     return {row.max, sum_of_relative(row) * std::exp(rounding)};
   }
   const normalised_sum s = normalise(row.sum, row.e.origin);
@@ -227,8 +235,26 @@ row_state state_of(max_sum<double> partial, double scale, dtype computed) {
     row.e.b = 0;
     row.e.c = partial.max;
     row.e.g = 1;
+    row.e.exact = max_is_near_exact(partial.max, computed);
   }
   return row;
+}
+
+max_sum<double> read_partial(const void* partials, dtype type, std::int64_t r) {
+  if (type == dtype::f64) {
+    return static_cast<const max_sum<double>*>(partials)[r];
+  }
+  const auto p = static_cast<const max_sum<float>*>(partials)[r];
+  return {static_cast<double>(p.max), static_cast<double>(p.sum)};
+}
+
+void write_partial(void* partials, dtype type, std::int64_t r, max_sum<double> value) {
+  if (type == dtype::f64) {
+    static_cast<max_sum<double>*>(partials)[r] = value;
+  } else {
+    static_cast<max_sum<float>*>(partials)[r] = {static_cast<float>(value.max),
+                                                 static_cast<float>(value.sum)};
+  }
 }
 
 double fill_value(row_state::kind what, empty_row policy, bool log) {

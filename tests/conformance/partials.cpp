@@ -296,6 +296,33 @@ TEST_CASE_TEMPLATE("a split row under a scale", Io, SOFTFOLD_TEST_IO_TYPES) {
   }
 }
 
+TEST_CASE_TEMPLATE("a scaled maximum so large that its rounding is no small number", T, float,
+                   double) {
+  queue q;
+  const T large = sizeof(T) == 8 ? T(3e25) : T(3e25F);
+  for (const double scale : {0.7, -1.3}) {
+    problem<T> p({2, 300, distribution::normal, scale, 0, 0, 68000});
+    for (std::int64_t r = 0; r < 2; ++r) {
+      for (std::int64_t c = 0; c < 300; ++c) {
+        p.x(r, c) *= large;
+      }
+      p.x(r, 40 + r) = static_cast<T>(scale < 0 ? -9 : 9) * large * (1 + static_cast<T>(r) / 7);
+    }
+    p.commit();
+    auto whole = folded(q, p.x, 0, 100, scale);
+    whole = combined(q, folded(q, p.x, 100, 300, scale), whole);
+    states<T> partials{std::span<const max_sum<T>>(whole)};
+    matrix<T> lse({2, 1, 0, 0}, role::output);
+    logsumexp(q, partials.ref(), lse.vector());
+    q.wait();
+    lse.download();
+    for (std::int64_t r = 0; r < 2; ++r) {
+      expect(p.rows[static_cast<std::size_t>(r)].check_logsumexp(lse(r, 0)), r, p.spec);
+    }
+    check_normalized<T>(q, p, whole, {0, 100, 300}, 1);
+  }
+}
+
 TEST_CASE_TEMPLATE("a part of -infinity only, of NaN or of +infinity among the parts", Io,
                    SOFTFOLD_TEST_IO_TYPES) {
   using In = typename Io::input;

@@ -100,7 +100,7 @@ struct power_form {
 template <class A>
 struct careful_form {
   A nothing;
-  vec<A> scale, a, b, c, g, low, lowest, magic;
+  vec<A> scale, a, b, c, g, carry, low, lowest, magic;
 
   explicit SOFTFOLD_INLINE careful_form(const frame& f, double = 0, double log_low = 0)
       : nothing(f.scale < 0 ? infinity<A> : -infinity<A>),
@@ -109,6 +109,7 @@ struct careful_form {
         b(static_cast<A>(f.b)),
         c(static_cast<A>(f.c)),
         g(static_cast<A>(f.g)),
+        carry(f.exact ? A{1} : A{0}),
         low(static_cast<A>(log_low)),
         lowest(flush_below<A>(careful_origin)),
         magic(magic_for<A>(careful_origin)) {}
@@ -123,7 +124,7 @@ struct careful_form {
     // Far from zero the product's rounding error is no small number; here it becomes one. That
     // of an infinite product is none.
     const vec<A> error = vec<A>::select(greater(product, vec<A>(-infinity<A>)),
-                                        product_error(d, scale, product), vec<A>(A{0}));
+                                        product_error(d, scale, product) * carry, vec<A>(A{0}));
     const vec<A> value = rough + error;
     return {value * g, (error - (value - rough)) * g};
   }

@@ -108,7 +108,12 @@ class short_row_writer {
       const V largest(m);
       const auto log = [&](V v, split_number log_sum) {
         const V low(static_cast<A>(log_sum.high + log_sum.low));
-        return scaled ? fma(v - largest, scale_, V(A{0}) - low) : (v - largest) - low;
+        if constexpr (scaled) {  // halved: the difference may be past the range, and the result not
+          const V half(static_cast<A>(0.5));
+          return fma(v * half - largest * half, scale_, V(A{0}) - low * half) * V(A{2});
+        } else {
+          return (v - largest) - low;
+        }
       };
       write_as(x, y, centred_form<A, scaled>(m, scale_.first_lane()), careful_origin, m, log);
     }

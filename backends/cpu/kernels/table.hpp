@@ -27,6 +27,8 @@ struct frame {
   /// careful: centred on the row's maximum m, (a, b, c, g) = (1/2, m/2, 0, 2), where halving
   /// keeps x - m finite; relative to a scaled maximum M, (1, 0, M, 1).
   double a = 1, b = 0, c = 0, g = 1;
+  /// careful: whether the rounding error of the product by s is carried into the exponent.
+  bool exact = true;
 };
 
 /// The origin of careful frames, whose largest element has e near 2^64.
