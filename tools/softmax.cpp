@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "block_buffer.hpp"
 #include "commands.hpp"
 #include "failure.hpp"
 #include "npy_input.hpp"
 #include "npy_output.hpp"
-#include "row_blocks.hpp"
+#include "pipeline.hpp"
 
 #include <softfold/softfold.hpp>
 
@@ -25,16 +24,14 @@ void run(const softmax_command& options) {
   }
   const dtype type = options.f32_output ? dtype::f32 : x.type();
   npy_output y(options.output, type, x.shape(), x);
-  queue q({.threads = options.threads});
-  block_buffer buffer;
   const softmax_options numeric = {.scale = options.scale, .empty_row = options.empty_row};
-  const std::size_t row_bytes = static_cast<std::size_t>(x.cols()) * size_of(type);
-  for_each_block(x, row_bytes, "softmax", [&](std::int64_t, const_matrix_ref block) {
-    const matrix_ref result = buffer.matrix(type, block.rows, block.cols);
-    (options.log ? log_softmax : softmax)(q, block, result, numeric);
-    q.wait();
-    y.write(result);
-  });
+  const auto compute = [&](queue& q, const_matrix_ref block, block_results result) {
+    (options.log ? log_softmax : softmax)(q, block, result[0], numeric);
+  };
+  compute_blocks(x, {.threads = options.threads}, "softmax",
+                 {.results = {{type, x.cols()}},
+                  .compute = compute,
+                  .take = [&](block_results result) { y.write(result[0]); }});
   atomic_output::commit({&y.file()});
 }
 
