@@ -13,9 +13,11 @@ endif()
 function(softfold_compile target)
   target_compile_features(${target} PUBLIC cxx_std_20)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
-                         -Wsign-conversion -Wnon-virtual-dtor -ffp-contract=off
-                         $<$<BOOL:${SOFTFOLD_WERROR}>:-Werror>)
+  set(warnings -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion
+      -Wnon-virtual-dtor)
+  target_compile_options(${target} PRIVATE
+    "$<$<COMPILE_LANGUAGE:CXX>:${warnings};-ffp-contract=off;$<$<BOOL:${SOFTFOLD_WERROR}>:-Werror>>"
+    "$<$<COMPILE_LANGUAGE:CUDA>:--fmad=false;-Xcompiler=-Wall,-Wextra;$<$<BOOL:${SOFTFOLD_WERROR}>:-Werror=all-warnings>>")
 endfunction()
 
 # softfold_library(NAME BACKEND sources...): the library of one backend, softfold_<backend>,

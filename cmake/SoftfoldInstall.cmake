@@ -19,6 +19,7 @@ install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DATAROOTDIR}/doc/softfold"
 # A static library leaves its dependencies to the program that links it; a shared one carries
 # them. By CMake package here, by pkg-config name in the backend's SOFTFOLD_PC_REQUIRES.
 set(softfold_dependencies_cpu TBB)
+set(softfold_dependencies_cuda CUDAToolkit)
 get_property(softfold_pc_requires GLOBAL PROPERTY SOFTFOLD_PC_REQUIRES)
 get_target_property(softfold_type ${softfold_target} TYPE)
 if(softfold_type STREQUAL "STATIC_LIBRARY")

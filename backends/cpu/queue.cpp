@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <new>
 #include <string>
+#include <utility>
 
 namespace softfold::cpu_backend {
 namespace {
@@ -66,6 +67,7 @@ queue::state::state(const queue_options& options)
 
 queue::queue() : queue(queue_options{}) {}
 queue::queue(const queue_options& options) : state_(std::make_unique<state>(options)) {}
+queue::queue(std::unique_ptr<state> made) : state_(std::move(made)) {}
 queue::~queue() = default;
 queue::queue(queue&& other) noexcept = default;
 queue& queue::operator=(queue&& other) noexcept = default;

@@ -15,7 +15,7 @@ namespace softfold {
 struct device_info {
   std::string backend;       ///< "cpu", "cuda", "hip" or "kokkos"
   std::string device;        ///< the processor's name, as the system reports it
-  std::string isa;           ///< instruction set of the selected kernels
+  std::string isa;           ///< instruction set of the selected kernels; a GPU's architecture
   int threads = 0;           ///< host threads that work on a call
   std::size_t l1_bytes = 0;  ///< data cache of one core
   std::size_t l2_bytes = 0;  ///< second-level cache of one core
@@ -23,8 +23,10 @@ struct device_info {
 };
 
 struct queue_options {
-  /// Host threads to use; 0 means all that the process may run on.
+  /// Host threads to use; 0 means all that the process may run on. GPU backends use none.
   int threads = 0;
+  /// Number of the GPU; -1 means the thread's current one. The CPU ignores it.
+  int device = -1;
 };
 
 inline namespace SOFTFOLD_BACKEND {
@@ -37,8 +39,9 @@ class SOFTFOLD_API queue {
   /// The default device, all threads that the process may run on. SOFTFOLD_ISA in the
   /// environment (baseline, avx2, avx512) forces the kernels' instruction set on the CPU.
   queue();
-  /// Throws error(invalid_argument) if options.threads is negative, or if SOFTFOLD_ISA names
-  /// an instruction set that is unknown or that the processor lacks.
+  /// Throws error(invalid_argument) if options.threads is negative, if options.device is no GPU of
+  /// a GPU backend, or if SOFTFOLD_ISA names an instruction set that is unknown or that the
+  /// processor lacks.
   explicit queue(const queue_options& options);
   ~queue();
   queue(queue&& other) noexcept;
@@ -49,13 +52,14 @@ class SOFTFOLD_API queue {
   void wait();
 
   /// Grows the scratch memory to at least `bytes`, so that no later call that needs at most
-  /// that much allocates.
+  /// that much allocates. A call that has to allocate cannot be captured in a graph.
   void reserve(std::size_t bytes);
 
   [[nodiscard]] const device_info& info() const noexcept;
 
   /// The backend's part of the queue; for the library's own use.
   struct state;
+  explicit queue(std::unique_ptr<state> made);
   [[nodiscard]] state& self() noexcept { return *state_; }
 
  private:

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// What the kernels of backends/gpu need of the CUDA device language. backends/hip has the same
+/// names.
+#pragma once
+
+#include <softfold/config.hpp>
+#include <softfold/dtype.hpp>
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+#include <type_traits>
+
+namespace softfold::gpu {
+inline namespace SOFTFOLD_BACKEND {
+
+/// Calls body with the number of lanes of the device's warps as a compile-time constant.
+template <class Body>
+void with_lanes(int /*lanes*/, Body&& body) {
+  body(std::integral_constant<int, 32>());
+}
+
+/// The value of lane (own ^ mask).
+template <class T>
+__device__ inline T shuffle_xor(T value, int mask) {
+  return __shfl_xor_sync(0xffffffffU, value, mask);
+}
+
+/// The value of lane `from`.
+template <class T>
+__device__ inline T shuffle(T value, int from) {
+  return __shfl_sync(0xffffffffU, value, from);
+}
+
+/// A bit for each lane.
+using lane_mask = std::uint32_t;
+__device__ inline lane_mask ballot(bool predicate) { return __ballot_sync(0xffffffffU, predicate); }
+__device__ inline int count(lane_mask lanes) { return __popc(lanes); }
+/// The lowest lane of a mask that has one.
+__device__ inline int first_lane(lane_mask lanes) { return __ffs(static_cast<int>(lanes)) - 1; }
+/// The lanes below the caller's.
+__device__ inline lane_mask lanes_below() {
+  lane_mask mask;
+  asm("mov.u32 %0, %%lanemask_lt;" : "=r"(mask));
+  return mask;
+}
+__device__ inline int leading_zeros(std::uint64_t x) {
+  return __clzll(static_cast<long long>(x));
+}
+
+/// The larger; NaN if one is NaN.
+__device__ inline float max_or_nan(float a, float b) {
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+__device__ inline double max_or_nan(double a, double b) { return a > b || a != a ? a : b; }
+
+/// 2^x within 2^-22; 0 below 2^-126 and for -infinity.
+__device__ inline float fast_exp2(float x) {
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
+__device__ inline float to_float(half x) { return __half2float(__ushort_as_half(x.bits)); }
+__device__ inline float to_float(bfloat16 x) {
+  return __uint_as_float(static_cast<std::uint32_t>(x.bits) << 16);
+}
+/// Rounded to nearest even. The NaN of the hardware is not the canonical one.
+__device__ inline half to_half(float x) {
+  return half::from_bits(__half_as_ushort(__float2half_rn(x)));
+}
+__device__ inline bfloat16 to_bfloat16(float x) {
+  return bfloat16::from_bits(__bfloat16_as_ushort(__float2bfloat16_rn(x)));
+}
+/// Two at once, the first in the low half.
+__device__ inline std::uint32_t to_half_pair(float low, float high) {
+  const __half2 pair = __floats2half2_rn(low, high);
+  return static_cast<std::uint32_t>(__half_as_ushort(__low2half(pair))) |
+         static_cast<std::uint32_t>(__half_as_ushort(__high2half(pair))) << 16;
+}
+__device__ inline std::uint32_t to_bfloat16_pair(float low, float high) {
+  std::uint32_t pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+
+/// 16 bytes of memory that is read or written once.
+struct alignas(16) block16 {
+  std::uint32_t words[4];
+};
+__device__ inline block16 load_once(const block16* from) {
+  const uint4 v = __ldcs(reinterpret_cast<const uint4*>(from));
+  return {{v.x, v.y, v.z, v.w}};
+}
+__device__ inline void store_once(block16* to, const block16& v) {
+  __stcs(reinterpret_cast<uint4*>(to), make_uint4(v.words[0], v.words[1], v.words[2], v.words[3]));
+}
+
+#if __CUDA_ARCH__ >= 900
+inline constexpr bool device_has_clusters = true;
+#else
+inline constexpr bool device_has_clusters = false;
+#endif
+
+/// The block's place in its cluster, and the exchange of values between its blocks. Thread blocks
+/// of a cluster run at the same time and read each other's shared memory.
+struct cluster {
+  __device__ static unsigned rank() {
+    unsigned r = 0;
+    if constexpr (device_has_clusters) {
+      asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
+    }
+    return r;
+  }
+  __device__ static unsigned size() {
+    unsigned n = 1;
+    if constexpr (device_has_clusters) {
+      asm("mov.u32 %0, %%cluster_nctaid.x;" : "=r"(n));
+    }
+    return n;
+  }
+  __device__ static void arrive() {
+    if constexpr (device_has_clusters) {
+      asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+    }
+  }
+  __device__ static void wait() {
+    if constexpr (device_has_clusters) {
+      asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+    }
+  }
+  /// Writes a word to the same shared variable of another block of the cluster.
+  __device__ static void write(std::uint32_t* shared, unsigned to, std::uint32_t value) {
+    if constexpr (device_has_clusters) {
+      const auto own = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
+      std::uint32_t other;
+      asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(other) : "r"(own), "r"(to));
+      asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(other), "r"(value) : "memory");
+    }
+  }
+};
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold::gpu

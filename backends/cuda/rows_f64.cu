@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gpu/rows.inl>
+
+SOFTFOLD_GPU_ROWS(double);

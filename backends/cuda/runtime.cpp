@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime.hpp"
+
+#include "check.hpp"
+
+namespace softfold::gpu {
+inline namespace SOFTFOLD_BACKEND {
+namespace runtime {
+namespace {
+
+int attribute(cudaDeviceAttr which, int device) {
+  int value = 0;
+  check(cudaDeviceGetAttribute(&value, which, device), "cudaDeviceGetAttribute");
+  return value;
+}
+
+}  // namespace
+
+int device() {
+  int current = 0;
+  check(cudaGetDevice(&current), "cudaGetDevice");
+  return current;
+}
+
+int device_count() {
+  int count = 0;
+  check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+  return count;
+}
+
+device_properties properties(int device) {
+  cudaDeviceProp p{};
+  check(cudaGetDeviceProperties(&p, device), "cudaGetDeviceProperties");
+  return {.name = p.name,
+          .architecture = "sm_" + std::to_string(p.major) + std::to_string(p.minor),
+          .lanes = p.warpSize,
+          .multiprocessors = p.multiProcessorCount,
+          .cluster_blocks = attribute(cudaDevAttrClusterLaunch, device) != 0 ? 16 : 1,
+          .shared_bytes = p.sharedMemPerMultiprocessor,
+          .l2_bytes = static_cast<std::size_t>(p.l2CacheSize),
+          .memory_bytes = p.totalGlobalMem,
+          .reads_host_memory = attribute(cudaDevAttrPageableMemoryAccess, device) != 0};
+}
+
+stream_handle create_stream() {
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  return stream;
+}
+
+void destroy_stream(stream_handle stream) noexcept {
+  static_cast<void>(cudaStreamDestroy(stream));
+}
+
+void synchronize(stream_handle stream) {
+  check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+}
+
+bool is_capturing(stream_handle stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
+  return status != cudaStreamCaptureStatusNone;
+}
+
+void* allocate(std::size_t bytes, stream_handle stream) {
+  void* memory = nullptr;
+  check(cudaMallocAsync(&memory, bytes, stream), "cudaMallocAsync");
+  return memory;
+}
+
+void release(void* memory, stream_handle stream) noexcept {
+  static_cast<void>(cudaFreeAsync(memory, stream));
+}
+
+void* allocate(std::size_t bytes, bool host) {
+  void* memory = nullptr;
+  if (host) {
+    check(cudaHostAlloc(&memory, bytes, cudaHostAllocDefault), "cudaHostAlloc");
+  } else {
+    check(cudaMalloc(&memory, bytes), "cudaMalloc");
+  }
+  return memory;
+}
+
+void release(void* memory, bool host) noexcept {
+  static_cast<void>(host ? cudaFreeHost(memory) : cudaFree(memory));
+}
+
+void copy(void* to, const void* from, std::size_t bytes, stream_handle stream) {
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
+}
+
+bool is_host_memory(const void* pointer) {
+  cudaPointerAttributes attributes{};
+  check(cudaPointerGetAttributes(&attributes, pointer), "cudaPointerGetAttributes");
+  return attributes.type == cudaMemoryTypeUnregistered;
+}
+
+current_device::current_device(int device) : before_(runtime::device()), device_(device) {
+  if (device_ != before_) {
+    check(cudaSetDevice(device_), "cudaSetDevice");
+  }
+}
+
+current_device::~current_device() {
+  if (device_ != before_) {
+    static_cast<void>(cudaSetDevice(before_));
+  }
+}
+
+}  // namespace runtime
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold::gpu

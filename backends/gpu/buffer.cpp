@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "queue_state.hpp"
+
+#include <core/check.hpp>
+
+#include <softfold/buffer.hpp>
+
+#include <utility>
+
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+
+using namespace gpu;
+
+buffer::buffer(queue& q, std::size_t bytes, memory kind) : size_(bytes), kind_(kind) {
+  const runtime::current_device current(q.self().device);
+  if (bytes > 0) {
+    data_ = runtime::allocate(bytes, kind == memory::host);
+  }
+}
+
+buffer::~buffer() {
+  if (data_ != nullptr) {
+    runtime::release(data_, kind_ == memory::host);
+  }
+}
+
+buffer::buffer(buffer&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      kind_(other.kind_) {}
+
+buffer& buffer::operator=(buffer&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  std::swap(kind_, other.kind_);
+  return *this;
+}
+
+void buffer::upload(queue& q, const void* from, std::size_t bytes, std::size_t offset) {
+  core::check_buffer_copy("upload", from, bytes, offset, size_);
+  if (bytes > 0) {
+    const runtime::current_device current(q.self().device);
+    runtime::copy(static_cast<std::byte*>(data_) + offset, from, bytes, q.self().stream.get());
+  }
+}
+
+void buffer::download(queue& q, void* to, std::size_t bytes, std::size_t offset) const {
+  core::check_buffer_copy("download", to, bytes, offset, size_);
+  if (bytes > 0) {
+    const runtime::current_device current(q.self().device);
+    runtime::copy(to, static_cast<const std::byte*>(data_) + offset, bytes,
+                  q.self().stream.get());
+  }
+}
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Which kernel a shape gets, as data. Host code without a device's runtime.
+///
+/// What a plan does to a row depends on its columns, its alignment and the device, never on the
+/// number of rows: a row's bits do not depend on the batch.
+#pragma once
+
+#include <softfold/config.hpp>
+
+#include <cstdint>
+
+namespace softfold::gpu {
+inline namespace SOFTFOLD_BACKEND {
+
+/// What plans need to know of a device.
+struct device_limits {
+  int lanes = 32;         ///< of a warp or wavefront
+  int cluster_blocks = 1; ///< most blocks of a cluster, 1 if it has none
+  int multiprocessors = 1;
+};
+
+/// A row of `cols` elements of `element_bytes`; `aligned`: every row starts at 16 bytes.
+struct row_shape {
+  std::int64_t cols = 0;
+  int element_bytes = 4;
+  bool aligned = true;
+};
+
+/// Who works on a row.
+enum class row_plan_kind : std::uint8_t {
+  lanes,    ///< some lanes of a warp; the row in their registers
+  block,    ///< a block; the row in its registers
+  cluster,  ///< the blocks of a cluster; the row in their registers
+  chunks,   ///< blocks that fold a chunk each; for maps a second kernel reads the row again
+};
+
+struct row_plan {
+  row_plan_kind kind = row_plan_kind::lanes;
+  int vectors = 1;     ///< 16-byte vectors of each thread
+  int lanes = 1;       ///< kind lanes: of each row, a power of two
+  int threads = 256;   ///< of a block
+  int blocks = 1;      ///< kind cluster: of each row
+  int chunks = 1;      ///< kind chunks: of each row
+
+  friend bool operator==(const row_plan&, const row_plan&) = default;
+};
+
+/// Vectors that one thread block takes of a chunk: 32 KiB in flight for each block, several blocks
+/// on a multiprocessor.
+inline constexpr int chunk_threads = 256;
+inline constexpr int chunk_vectors_each = 8;
+inline constexpr int chunk_vectors = chunk_threads * chunk_vectors_each;
+
+/// Above this number of chunks their states are combined by a kernel of their own.
+inline constexpr int most_chunks_read_by_all = 2048;
+
+/// 16-byte vectors that cover a row wherever it starts.
+std::int64_t vectors_of(const row_shape& shape);
+
+/// softmax and log-softmax: one read and one write while registers can hold the row.
+row_plan plan_map(const row_shape& shape, const device_limits& device);
+
+/// logsumexp and fold: one read.
+row_plan plan_reduction(const row_shape& shape, const device_limits& device);
+
+/// A second pass for which the rows' states are known: normalize.
+row_plan plan_second_pass(const row_shape& shape, const device_limits& device);
+
+/// Top-k of long rows. The row is read once; of each group of `group_vectors` vectors the largest
+/// element is remembered. The k groups with the largest of these hold the k best elements.
+struct topk_plan {
+  int group_vectors = 8;  ///< a power of two; 0: k is too large for groups, all elements compete
+  std::int64_t groups = 0;
+  int chunks = 1;         ///< of each row, as in a reduction
+  int capacity = 256;     ///< entries sorted at the end, a power of two
+  bool split = false;     ///< chunks by blocks of their own, then a selection by one block a row
+};
+
+topk_plan plan_topk(const row_shape& shape, std::int64_t rows, std::int64_t k,
+                    const device_limits& device);
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold::gpu

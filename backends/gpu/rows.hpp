@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// The kernels of softmax, log-softmax, logsumexp, fold and normalize, and their launches.
+#pragma once
+
+#include "calls.hpp"
+#include "launch.hpp"
+#include "reduce.hpp"
+#include "tile.hpp"
+
+#include <softfold/max_sum.hpp>
+
+#include <limits>
+
+namespace softfold::gpu {
+inline namespace SOFTFOLD_BACKEND {
+
+enum class map_operation { softmax, log_softmax };
+
+/// The arguments of a map kernel.
+template <class In, class Out>
+struct map_arguments {
+  using T = arithmetic_t<In>;
+
+  const In* x;
+  Out* y;
+  std::int64_t rows;
+  std::int64_t cols;
+  std::int64_t x_stride;
+  std::int64_t y_stride;
+  T scale;
+  element_map map;
+  Out empty;                 ///< what an empty row is filled with
+  const max_sum<T>* given;   ///< the rows' public states, or null
+  const state<T>* parts;     ///< the states of each row's chunks, or null
+  int part_count;            ///< of each row
+  int chunks;                ///< of each row
+};
+
+template <class In>
+struct reduction_arguments {
+  using T = arithmetic_t<In>;
+
+  const In* x;
+  std::int64_t rows;
+  std::int64_t cols;
+  std::int64_t x_stride;
+  T scale;
+  element_map map;
+  int chunks;       ///< of each row
+  void* result;     ///< one for each row, or null
+  result_kind kind;
+  state<T>* parts;  ///< where the chunks' states go, if there is no result
+};
+
+template <class Out>
+inline constexpr precision precision_for = sizeof(Out) == 2 ? precision::fast : precision::exact;
+
+template <class Out>
+__device__ inline Out canonical_nan() {
+  return Out(std::numeric_limits<arithmetic_t<Out>>::quiet_NaN());
+}
+
+/// What the second pass over a row needs.
+template <class T>
+struct row_result {
+  frame<T> whole;
+  T max;  ///< finite for an ordinary row; else it says of what kind the row is
+  T sum;
+
+  __device__ static row_result of(const state<T>& s, T scale) {
+    return {frame<T>::of(s.max, scale), s.max, s.sum};
+  }
+  __device__ static row_result of(const max_sum<T>& given, T scale) {
+    const bool empty = given.max == -infinity<T> || given.sum <= 0;
+    const T max = given.sum != given.sum ? given.sum : empty ? -infinity<T> : given.max;
+    return {{scale, T{0}, given.max}, max, given.sum};
+  }
+};
+
+/// Writes a thread's tile of a row. `local`: the maximum whose frame the kept exponentials have.
+template <map_operation op, bool kept, class In, class Out, int V>
+__device__ inline void write_tile(const tile<In, V>& tile, Out* to,
+                                  const map_arguments<In, Out>& call,
+                                  const row_result<arithmetic_t<In>>& row,
+                                  arithmetic_t<In> local) {
+  using T = arithmetic_t<In>;
+  if (!isfinite(row.max)) {
+    tile.fill(to, row.max == -infinity<T> ? call.empty : canonical_nan<Out>());
+    return;
+  }
+  if constexpr (op == map_operation::log_softmax) {
+    const T log_sum = log(row.sum);
+    tile.store(to, [&](T x) { return row.whole.exponent(x) - log_sum; });
+  } else if constexpr (kept) {
+    const T factor = state<T>{local, 0}.factor(row.max, row.whole) / row.sum;
+    tile.store(to, [&](T e) { return e * factor; });
+  } else {
+    const T factor = T{1} / row.sum;
+    tile.store(to, [&](T x) {
+      return exponential<precision_for<Out>>(row.whole.exponent(x)) * factor;
+    });
+  }
+}
+
+/// Rows by lanes of a warp.
+template <int lanes, map_operation op, class In, class Out, int V>
+__global__ void __launch_bounds__(256)
+    map_rows_by_lanes(const map_arguments<In, Out> call, int row_lanes) {
+  using T = arithmetic_t<In>;
+  constexpr bool keep = tile<In, V>::keeps && op == map_operation::softmax;
+  const std::int64_t thread = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const std::int64_t row = thread / row_lanes;
+  const bool exists = row < call.rows;
+  const In* const x = call.x + (exists ? row * call.x_stride : 0);
+  const vector_range<In> range(x, exists ? call.cols : 0);
+  tile<In, V> own(range, static_cast<int>(thread % row_lanes), row_lanes);
+  own.apply(call.map);
+  Out* const to = call.y + row * call.y_stride - range.head;
+  if (call.given != nullptr) {
+    if (exists) {
+      write_tile<op, false>(own, to, call, row_result<T>::of(call.given[row], call.scale), T{0});
+    }
+    return;
+  }
+  const T max = max_over_lanes(own.max(), row_lanes);
+  const frame<T> f = frame<T>::of(max, call.scale);
+  const T sum = sum_over_lanes(own.template sum<precision_for<Out>, keep>(f), row_lanes);
+  if (exists) {
+    write_tile<op, keep>(own, to, call, row_result<T>{f, max, sum}, max);
+  }
+}
+
+/// A row by a block or a cluster.
+template <int lanes, map_operation op, class In, class Out, int V, bool clustered>
+__global__ void __launch_bounds__(1024) map_row_by_block(const map_arguments<In, Out> call) {
+  using T = arithmetic_t<In>;
+  constexpr bool keep = tile<In, V>::keeps && op == map_operation::softmax;
+  __shared__ fold_memory<T, clustered> memory;
+  int first = static_cast<int>(threadIdx.x);
+  int step = static_cast<int>(blockDim.x);
+  std::int64_t row = blockIdx.x;
+  if constexpr (clustered) {
+    cluster::arrive();
+    const auto blocks = static_cast<int>(cluster::size());
+    first += static_cast<int>(cluster::rank()) * step;
+    step *= blocks;
+    row /= blocks;
+  }
+  const vector_range<In> range(call.x + row * call.x_stride, call.cols);
+  tile<In, V> own(range, first, step);
+  own.apply(call.map);
+  const T max = max_over_lanes(own.max(), lanes);
+  const frame<T> f = frame<T>::of(max, call.scale);
+  const T sum = sum_over_lanes(own.template sum<precision_for<Out>, keep>(f), lanes);
+  const state<T> whole =
+      combine_over_block<lanes, clustered>(state<T>{max, sum}, call.scale, memory);
+  write_tile<op, keep>(own, call.y + row * call.y_stride - range.head, call,
+                       row_result<T>::of(whole, call.scale), max);
+}
+
+/// A chunk of a row whose state, or whose chunks' states, are known.
+template <int lanes, map_operation op, class In, class Out, int V>
+__global__ void __launch_bounds__(chunk_threads)
+    map_chunk(const map_arguments<In, Out> call) {
+  using T = arithmetic_t<In>;
+  const std::int64_t row = blockIdx.x / call.chunks;
+  const std::int64_t chunk = blockIdx.x % call.chunks;
+  const In* const x = call.x + row * call.x_stride;
+  const vector_range<In> range(x, call.cols, chunk * chunk_vectors, chunk_vectors);
+  tile<In, V> own(range, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
+  own.apply(call.map);
+  const row_result<T> result =
+      call.given != nullptr
+          ? row_result<T>::of(call.given[row], call.scale)
+          : row_result<T>::of(combine_states<lanes>(call.parts + row * call.part_count,
+                                                    call.part_count, call.scale),
+                              call.scale);
+  write_tile<op, false>(own, call.y + row * call.y_stride + (range.base - x), call, result, T{0});
+}
+
+/// One row's result, from its state.
+template <class T>
+__device__ inline void write_result(const state<T>& s, T scale, result_kind kind, void* results,
+                                    std::int64_t row) {
+  switch (kind) {
+    case result_kind::partial:
+      static_cast<max_sum<T>*>(results)[row] = to_public(s, scale);
+      return;
+    case result_kind::lse_f64:
+      static_cast<double*>(results)[row] = canonical(static_cast<double>(logsumexp(s, scale)));
+      return;
+    default:
+      break;
+  }
+  const float lse = canonical(static_cast<float>(logsumexp(s, scale)));
+  if (kind == result_kind::lse_f32) {
+    static_cast<float*>(results)[row] = lse;
+  } else if (kind == result_kind::lse_f16) {
+    static_cast<half*>(results)[row] = half(lse);
+  } else {
+    static_cast<bfloat16*>(results)[row] = bfloat16(lse);
+  }
+}
+
+template <int lanes, class In, int V>
+__global__ void __launch_bounds__(256)
+    reduce_rows_by_lanes(const reduction_arguments<In> call, int row_lanes) {
+  using T = arithmetic_t<In>;
+  const std::int64_t thread = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const std::int64_t row = thread / row_lanes;
+  const bool exists = row < call.rows;
+  const vector_range<In> range(call.x + (exists ? row * call.x_stride : 0),
+                               exists ? call.cols : 0);
+  const int lane = static_cast<int>(thread % row_lanes);
+  tile<In, V> own(range, lane, row_lanes);
+  own.apply(call.map);
+  const T max = max_over_lanes(own.max(), row_lanes);
+  const frame<T> f = frame<T>::of(max, call.scale);
+  const T sum =
+      sum_over_lanes(own.template sum<precision::exact, false>(f), row_lanes);
+  if (exists && lane == 0) {
+    write_result(state<T>{max, sum}, call.scale, call.kind, call.result, row);
+  }
+}
+
+/// A row, or a chunk of one.
+template <int lanes, class In, int V>
+__global__ void __launch_bounds__(1024) reduce_chunk(const reduction_arguments<In> call) {
+  using T = arithmetic_t<In>;
+  __shared__ fold_memory<T, false> memory;
+  const std::int64_t row = blockIdx.x / call.chunks;
+  const std::int64_t chunk = blockIdx.x % call.chunks;
+  const int vectors = static_cast<int>(blockDim.x) * V;
+  const vector_range<In> range(call.x + row * call.x_stride, call.cols, chunk * vectors, vectors);
+  tile<In, V> own(range, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
+  own.apply(call.map);
+  const T max = max_over_lanes(own.max(), lanes);
+  const frame<T> f = frame<T>::of(max, call.scale);
+  const T sum = sum_over_lanes(own.template sum<precision::exact, false>(f), lanes);
+  const state<T> whole = combine_over_block<lanes, false>(state<T>{max, sum}, call.scale, memory);
+  if (threadIdx.x == 0) {
+    if (call.result != nullptr) {
+      write_result(whole, call.scale, call.kind, call.result, row);
+    } else {
+      call.parts[blockIdx.x] = whole;
+    }
+  }
+}
+
+/// The states of rows from those of their chunks, by a warp each: results, or the states
+/// themselves.
+template <int lanes, class T>
+__global__ void __launch_bounds__(256)
+    finish_rows(const state<T>* parts, std::int64_t rows, int part_count, T scale,
+                result_kind kind, void* results, state<T>* states) {
+  const std::int64_t row = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / lanes;
+  if (row >= rows) {  // the whole warp
+    return;
+  }
+  const state<T> whole = combine_states<lanes>(parts + row * part_count, part_count, scale);
+  if (threadIdx.x % lanes == 0) {
+    if (states != nullptr) {
+      states[row] = whole;
+    } else {
+      write_result(whole, scale, kind, results, row);
+    }
+  }
+}
+
+// Launches.
+
+inline std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// Calls body with the compile-time number of vectors.
+template <class Body>
+void with_vectors(int vectors, Body&& body) {
+  switch (vectors) {
+    case 1:
+      return body(std::integral_constant<int, 1>());
+    case 2:
+      return body(std::integral_constant<int, 2>());
+    case 4:
+      return body(std::integral_constant<int, 4>());
+    default:
+      return body(std::integral_constant<int, 8>());
+  }
+}
+
+template <class In>
+reduction_arguments<In> arguments_of(const input_rows& x, const scaling& scale) {
+  return {static_cast<const In*>(x.data),
+          x.rows,
+          x.cols,
+          x.stride,
+          static_cast<arithmetic_t<In>>(scale.factor),
+          scale.map,
+          1,
+          nullptr,
+          result_kind::partial,
+          nullptr};
+}
+
+/// The states of all chunks of all rows.
+template <int lanes, class In>
+void launch_chunk_states(reduction_arguments<In> call, const row_plan& plan,
+                         stream_handle stream) {
+  call.chunks = plan.chunks;
+  launch(stream, reduce_chunk<lanes, In, chunk_vectors_each>, call.rows * plan.chunks,
+         chunk_threads, call);
+}
+
+template <int lanes, class T>
+void launch_finish(const state<T>* parts, std::int64_t rows, int count, T scale, result_kind kind,
+                   void* results, state<T>* states, stream_handle stream) {
+  launch(stream, finish_rows<lanes, T>, divide_up(rows * lanes, 256), 256, parts, rows, count,
+         scale, kind, results, states);
+}
+
+template <int lanes, map_operation op, class In, class Out>
+void launch_map_as(const map_call& call, const row_plan& plan, void* scratch,
+                   stream_handle stream) {
+  using T = arithmetic_t<In>;
+  const double empty = call.policy == empty_row::nan ? std::numeric_limits<double>::quiet_NaN()
+                       : call.log ? -std::numeric_limits<double>::infinity()
+                                  : 0;
+  map_arguments<In, Out> arguments = {static_cast<const In*>(call.x.data),
+                                      static_cast<Out*>(call.y),
+                                      call.x.rows,
+                                      call.x.cols,
+                                      call.x.stride,
+                                      call.y_stride,
+                                      static_cast<T>(call.scale.factor),
+                                      call.scale.map,
+                                      Out(static_cast<arithmetic_t<Out>>(empty)),
+                                      static_cast<const max_sum<T>*>(call.given),
+                                      nullptr,
+                                      1,
+                                      1};
+  switch (plan.kind) {
+    case row_plan_kind::lanes:
+      with_vectors(plan.vectors, [&](auto v) {
+        launch(stream, map_rows_by_lanes<lanes, op, In, Out, v()>,
+               divide_up(call.x.rows * plan.lanes, plan.threads), plan.threads, arguments,
+               plan.lanes);
+      });
+      return;
+    case row_plan_kind::block:
+      if (plan.vectors == 4) {
+        launch(stream, map_row_by_block<lanes, op, In, Out, 4, false>, call.x.rows, plan.threads,
+               arguments);
+      } else {
+        launch(stream, map_row_by_block<lanes, op, In, Out, 8, false>, call.x.rows, plan.threads,
+               arguments);
+      }
+      return;
+    case row_plan_kind::cluster:
+      launch_clusters(stream, map_row_by_block<lanes, op, In, Out, 8, true>, call.x.rows,
+                      plan.blocks, plan.threads, arguments);
+      return;
+    case row_plan_kind::chunks:
+      break;
+  }
+  arguments.chunks = plan.chunks;
+  if (call.given == nullptr) {
+    auto* parts = static_cast<state<T>*>(scratch);
+    reduction_arguments<In> fold = arguments_of<In>(call.x, call.scale);
+    fold.parts = parts;
+    launch_chunk_states<lanes>(fold, plan, stream);
+    arguments.parts = parts;
+    arguments.part_count = plan.chunks;
+    if (plan.chunks > most_chunks_read_by_all) {
+      state<T>* const wholes = parts + call.x.rows * plan.chunks;
+      launch_finish<lanes>(parts, call.x.rows, plan.chunks, arguments.scale,
+                           result_kind::partial, nullptr, wholes, stream);
+      arguments.parts = wholes;
+      arguments.part_count = 1;
+    }
+  }
+  launch(stream, map_chunk<lanes, op, In, Out, chunk_vectors_each>, call.x.rows * plan.chunks,
+         chunk_threads, arguments);
+}
+
+template <int lanes, class In, class Out>
+void launch_map_to(const map_call& call, const row_plan& plan, void* scratch,
+                   stream_handle stream) {
+  if (call.log) {
+    launch_map_as<lanes, map_operation::log_softmax, In, Out>(call, plan, scratch, stream);
+  } else {
+    launch_map_as<lanes, map_operation::softmax, In, Out>(call, plan, scratch, stream);
+  }
+}
+
+template <int lanes, class In>
+void launch_map_with(const map_call& call, const row_plan& plan, void* scratch,
+                     stream_handle stream) {
+  if (call.y_type == dtype_of<In>) {
+    launch_map_to<lanes, In, In>(call, plan, scratch, stream);
+  } else if constexpr (!std::is_same_v<In, arithmetic_t<In>>) {
+    launch_map_to<lanes, In, arithmetic_t<In>>(call, plan, scratch, stream);
+  }
+}
+
+template <int lanes, class In>
+void launch_reduction_with(const reduction_call& call, const row_plan& plan, void* scratch,
+                           stream_handle stream) {
+  using T = arithmetic_t<In>;
+  reduction_arguments<In> arguments = arguments_of<In>(call.x, call.scale);
+  arguments.result = call.result;
+  arguments.kind = call.kind;
+  switch (plan.kind) {
+    case row_plan_kind::lanes:
+      with_vectors(plan.vectors, [&](auto v) {
+        launch(stream, reduce_rows_by_lanes<lanes, In, v()>,
+               divide_up(call.x.rows * plan.lanes, plan.threads), plan.threads, arguments,
+               plan.lanes);
+      });
+      return;
+    case row_plan_kind::block:
+    case row_plan_kind::cluster:
+      with_vectors(plan.vectors, [&](auto v) {
+        if constexpr (v() >= 4) {
+          launch(stream, reduce_chunk<lanes, In, v()>, call.x.rows, plan.threads, arguments);
+        }
+      });
+      return;
+    case row_plan_kind::chunks:
+      break;
+  }
+  auto* const parts = static_cast<state<T>*>(scratch);
+  arguments.result = nullptr;
+  arguments.parts = parts;
+  launch_chunk_states<lanes>(arguments, plan, stream);
+  launch_finish<lanes>(parts, call.x.rows, plan.chunks, arguments.scale, call.kind, call.result,
+                       static_cast<state<T>*>(nullptr), stream);
+}
+
+template <class In>
+void launch_map(const map_call& call, const row_plan& plan, void* scratch, stream_handle stream,
+                int lanes) {
+  with_lanes(lanes,
+             [&](auto w) { launch_map_with<w(), In>(call, plan, scratch, stream); });
+}
+
+template <class In>
+void launch_reduction(const reduction_call& call, const row_plan& plan, void* scratch,
+                      stream_handle stream, int lanes) {
+  with_lanes(lanes,
+             [&](auto w) { launch_reduction_with<w(), In>(call, plan, scratch, stream); });
+}
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold::gpu

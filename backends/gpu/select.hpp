@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Selection and sorting by a block: the k largest of n keys, in order.
+#pragma once
+
+#include "device.hpp"
+
+#include <core/topk.hpp>
+
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+namespace softfold::gpu {
+inline namespace SOFTFOLD_BACKEND {
+
+/// An element of a row as a number that is larger the earlier it ranks: its key, then its column,
+/// reversed. All of a row differ. 0 is no element.
+using packed_entry = std::uint64_t;  ///< 32-bit keys, columns below 2^32 - 1
+
+struct wide_entry {
+  std::uint64_t key;
+  std::uint64_t reversed;  ///< ~column
+
+  __device__ friend bool operator<(const wide_entry& a, const wide_entry& b) {
+    return a.key != b.key ? a.key < b.key : a.reversed < b.reversed;
+  }
+  __device__ friend bool operator>=(const wide_entry& a, const wide_entry& b) { return !(a < b); }
+};
+
+template <class Entry>
+struct entry_of;
+
+template <>
+struct entry_of<packed_entry> {
+  __device__ static packed_entry make(std::uint32_t key, std::int64_t column) {
+    return packed_entry{key} << 32 | ~static_cast<std::uint32_t>(column);
+  }
+  __device__ static packed_entry none() { return 0; }
+  __device__ static bool exists(packed_entry e) { return e != 0; }
+  __device__ static std::int64_t column(packed_entry e) { return ~static_cast<std::uint32_t>(e); }
+};
+
+template <>
+struct entry_of<wide_entry> {
+  __device__ static wide_entry make(std::uint64_t key, std::int64_t column) {
+    return {key, ~static_cast<std::uint64_t>(column)};
+  }
+  __device__ static wide_entry none() { return {0, 0}; }
+  __device__ static bool exists(const wide_entry& e) { return e.key != 0; }
+  __device__ static std::int64_t column(const wide_entry& e) {
+    return static_cast<std::int64_t>(~e.reversed);
+  }
+};
+
+/// Shared memory of kth_largest.
+struct select_memory {
+  static constexpr int bins = 256;
+  unsigned histogram[bins];
+  std::uint64_t lowest[32];
+  std::uint64_t highest[32];
+  int bin;
+  std::uint64_t rest;
+  unsigned in_bin;
+};
+
+/// Where the k largest of some keys end.
+template <class Key>
+struct cut {
+  Key threshold;
+  /// Keys equal to the threshold that belong to the k largest, if there are more of them than
+  /// that; 0: all keys >= threshold are the k largest.
+  std::int64_t ties;
+};
+
+/// The end of the k largest of get(0), ..., get(n - 1), of which k at least are not 0. All threads
+/// of the block call it and get the result. 1 <= k. Reads the keys once for their range and once
+/// for each 256-fold narrowing of it: 2 or 3 times for most inputs, 1 + sizeof(Key) at most.
+template <int lanes, class Key, class Get>
+__device__ cut<Key> kth_largest(std::int64_t n, std::int64_t k, select_memory& memory,
+                                const Get& get) {
+  const int lane = static_cast<int>(threadIdx.x) % lanes;
+  const int warp = static_cast<int>(threadIdx.x) / lanes;
+  const int warps = static_cast<int>(blockDim.x) / lanes;
+  Key low = std::numeric_limits<Key>::max();
+  Key high = 0;
+  for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) {
+    const Key key = get(i);
+    if (key != 0) {
+      low = key < low ? key : low;
+      high = key > high ? key : high;
+    }
+  }
+  for (int mask = lanes / 2; mask > 0; mask /= 2) {
+    const Key other_low = shuffle_xor(low, mask);
+    const Key other_high = shuffle_xor(high, mask);
+    low = other_low < low ? other_low : low;
+    high = other_high > high ? other_high : high;
+  }
+  if (lane == 0) {
+    memory.lowest[warp] = low;
+    memory.highest[warp] = high;
+  }
+  __syncthreads();
+  for (int i = 0; i < warps; ++i) {
+    low = memory.lowest[i] < low ? static_cast<Key>(memory.lowest[i]) : low;
+    high = memory.highest[i] > high ? static_cast<Key>(memory.highest[i]) : high;
+  }
+  std::int64_t wanted = k;
+  while (true) {
+    const int bits = 64 - leading_zeros(std::uint64_t{high - low});
+    const int shift = bits > 8 ? bits - 8 : 0;
+    for (int i = static_cast<int>(threadIdx.x); i < select_memory::bins;
+         i += static_cast<int>(blockDim.x)) {
+      memory.histogram[i] = 0;
+    }
+    __syncthreads();
+    // Whole warps go round, so that lanes with one bin count together: many equal keys would
+    // otherwise queue for one counter.
+    for (std::int64_t base = 0; base < n; base += blockDim.x) {
+      const std::int64_t i = base + threadIdx.x;
+      const Key key = i < n ? get(i) : Key{0};
+      const bool counts = key != 0 && key >= low && key <= high;
+      const int bin = counts ? static_cast<int>((key - low) >> shift) : -1;
+      const lane_mask any = ballot(counts);
+      if (any == 0) {
+        continue;
+      }
+      const int leader = first_lane(any);
+      const int common = shuffle(bin, leader);
+      const lane_mask same = ballot(bin == common);
+      if (lane == leader) {
+        atomicAdd(&memory.histogram[common], static_cast<unsigned>(count(same)));
+      } else if (counts && bin != common) {
+        atomicAdd(&memory.histogram[bin], 1U);
+      }
+    }
+    __syncthreads();
+    if (warp == 0) {  // the bin that the last wanted key is in
+      constexpr int each = select_memory::bins / lanes;
+      unsigned own = 0;
+      for (int i = 0; i < each; ++i) {
+        own += memory.histogram[lane * each + i];
+      }
+      unsigned above = own;  // in this lane's bins and all higher ones
+      for (int step = 1; step < lanes; step *= 2) {
+        const unsigned other = shuffle(above, lane + step < lanes ? lane + step : lane);
+        above += lane + step < lanes ? other : 0;
+      }
+      unsigned seen = above - own;
+      if (seen < wanted && above >= wanted) {
+        for (int i = each - 1; i >= 0; --i) {
+          const unsigned here = memory.histogram[lane * each + i];
+          if (seen + here >= wanted) {
+            memory.bin = lane * each + i;
+            memory.rest = static_cast<std::uint64_t>(wanted - seen);
+            memory.in_bin = here;
+            break;
+          }
+          seen += here;
+        }
+      }
+    }
+    __syncthreads();
+    wanted = static_cast<std::int64_t>(memory.rest);
+    low += static_cast<Key>(static_cast<Key>(memory.bin) << shift);
+    const bool all = memory.in_bin == static_cast<std::uint64_t>(wanted);
+    __syncthreads();  // the memory may be written again
+    if (all || shift == 0) {
+      return {low, all ? 0 : wanted};
+    }
+    const Key last = low + ((Key{1} << shift) - 1);
+    high = last < high ? last : high;
+  }
+}
+
+/// Calls emit(i) for the k items that `cut`, made of the same keys, tells: for those above the
+/// threshold, and for the first ties in the order of i. All threads of the block call it.
+template <int lanes, class Key, class Get, class Emit>
+__device__ void for_each_selected(std::int64_t n, const cut<Key>& cut, select_memory& memory,
+                                  const Get& get, const Emit& emit) {
+  if (cut.ties == 0) {
+    for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) {
+      if (get(i) >= cut.threshold) {
+        emit(i);
+      }
+    }
+    return;
+  }
+  const int warp = static_cast<int>(threadIdx.x) / lanes;
+  const int warps = static_cast<int>(blockDim.x) / lanes;
+  std::int64_t seen = 0;  // ties before this round
+  for (std::int64_t base = 0; base < n; base += blockDim.x) {
+    const std::int64_t i = base + threadIdx.x;
+    const Key key = i < n ? get(i) : Key{0};
+    const bool tie = key == cut.threshold;
+    const lane_mask ties = ballot(tie);
+    if (threadIdx.x % lanes == 0) {
+      memory.histogram[warp] = static_cast<unsigned>(count(ties));
+    }
+    __syncthreads();
+    std::int64_t rank = seen + count(ties & lanes_below());
+    for (int w = 0; w < warps; ++w) {
+      rank += w < warp ? memory.histogram[w] : 0;
+      seen += memory.histogram[w];
+    }
+    if (key > cut.threshold || (tie && rank < cut.ties)) {
+      emit(i);
+    }
+    __syncthreads();
+  }
+}
+
+/// Sorts `entries`[0, n) from large to small; n is a power of two. Bitonic: O(n log^2 n) compares.
+template <class Entry>
+__device__ void sort_descending(Entry* entries, int n) {
+  for (int size = 2; size <= n; size *= 2) {
+    for (int step = size / 2; step > 0; step /= 2) {
+      for (int i = static_cast<int>(threadIdx.x); i < n / 2; i += static_cast<int>(blockDim.x)) {
+        const int a = i / step * (2 * step) + i % step;
+        const int b = a + step;
+        const bool descending = (a & size) == 0;
+        const Entry first = entries[a];
+        const Entry second = entries[b];
+        if ((first < second) == descending) {
+          entries[a] = second;
+          entries[b] = first;
+        }
+      }
+      __syncthreads();
+    }
+  }
+}
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold::gpu

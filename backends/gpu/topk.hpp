@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// The kernels of topk, softmax_topk and fold_topk, and their launch.
+///
+/// One read of the row gives its state and the maximum of every group of neighbouring vectors. The
+/// k-th largest of these is a lower bound of the k-th best element, so the k groups with the
+/// largest maxima, earlier ones first among equals, hold all of the k best. Only they are read
+/// again. Whether chunks are folded by one block or by many, a row's state has the same bits.
+#pragma once
+
+#include "launch.hpp"
+#include "reduce.hpp"
+#include "rows.hpp"
+#include "select.hpp"
+#include "tile.hpp"
+#include "topk_calls.hpp"
+
+namespace softfold::gpu {
+inline namespace SOFTFOLD_BACKEND {
+
+template <class In>
+using key_t = std::conditional_t<std::is_same_v<In, double>, std::uint64_t, std::uint32_t>;
+
+/// An output with one value for each row and rank.
+struct ranked_output {
+  void* data;
+  dtype type;
+  std::int64_t stride;
+};
+
+template <class In>
+struct topk_arguments {
+  using T = arithmetic_t<In>;
+
+  const In* x;
+  std::int64_t rows;
+  std::int64_t cols;
+  std::int64_t x_stride;
+  std::int64_t k;
+  std::int64_t column_offset;
+  T scale;
+  element_map map;
+  bool folds;
+  bool empty_is_zero;
+  int group_vectors;
+  std::int64_t groups;
+  int chunks;
+  int capacity;
+  key_t<In>* keys;   ///< in global memory, of all rows, or null
+  state<T>* parts;   ///< in global memory, of all rows' chunks, or null
+  void* entries;     ///< in global memory, `capacity` for each row, or null
+  ranked_output indices;
+  ranked_output values;
+  ranked_output probabilities;
+  void* lse;
+  result_kind lse_kind;
+  max_sum<T>* partials;
+};
+
+/// The maxima of the groups of a tile's vectors, whose first is `first_vector` of the row.
+template <class In, int V>
+__device__ inline void write_group_maxima(const tile<In, V>& own, int size, int group_vectors,
+                                          std::int64_t first_vector, key_t<In>* keys) {
+#pragma unroll
+  for (int j = 0; j < V; ++j) {
+    const auto largest = max_over_lanes(own.max(j), group_vectors);
+    const int v = own.number(j);
+    if (v % group_vectors == 0 && v < size) {
+      keys[(first_vector + v) / group_vectors] = core::order_key(largest);
+    }
+  }
+}
+
+/// A warp's part of a chunk: group maxima, and the state where it is wanted.
+template <int lanes, class In>
+__device__ inline state<arithmetic_t<In>> scan_chunk(const topk_arguments<In>& call, const In* x,
+                                                     int chunk, key_t<In>* keys) {
+  using T = arithmetic_t<In>;
+  const std::int64_t first = std::int64_t{chunk} * chunk_vectors;
+  const vector_range<In> range(x, call.cols, first, chunk_vectors);
+  tile<In, chunk_vectors_each> own(range, static_cast<int>(threadIdx.x), chunk_threads);
+  if (call.group_vectors > 0) {
+    write_group_maxima(own, range.size(), call.group_vectors, first, keys);
+  }
+  if (!call.folds) {
+    return {};
+  }
+  own.apply(call.map);
+  const T max = max_over_lanes(own.max(), lanes);
+  const frame<T> f = frame<T>::of(max, call.scale);
+  return {max, sum_over_lanes(own.template sum<precision::exact, false>(f), lanes)};
+}
+
+/// A chunk of a row: its group maxima and its state, to global memory.
+template <int lanes, class In>
+__global__ void __launch_bounds__(chunk_threads) topk_scan_chunk(const topk_arguments<In> call) {
+  using T = arithmetic_t<In>;
+  __shared__ fold_memory<T, false> memory;
+  const std::int64_t row = blockIdx.x / call.chunks;
+  const int chunk = static_cast<int>(blockIdx.x % call.chunks);
+  const state<T> warp =
+      scan_chunk<lanes>(call, call.x + row * call.x_stride, chunk, call.keys + row * call.groups);
+  if (call.folds) {
+    const state<T> whole = combine_over_block<lanes, false>(warp, call.scale, memory);
+    if (threadIdx.x == 0) {
+      call.parts[blockIdx.x] = whole;
+    }
+  }
+}
+
+template <class T>
+__device__ inline void write_as(const ranked_output& to, std::int64_t row, std::int64_t rank,
+                                T value) {
+  const std::int64_t at = row * to.stride + rank;
+  switch (to.type) {
+    case dtype::f64:
+      static_cast<double*>(to.data)[at] = static_cast<double>(value);
+      return;
+    case dtype::f16:
+      static_cast<half*>(to.data)[at] = half(static_cast<float>(value));
+      return;
+    case dtype::bf16:
+      static_cast<bfloat16*>(to.data)[at] = bfloat16(static_cast<float>(value));
+      return;
+    default:
+      static_cast<float*>(to.data)[at] = static_cast<float>(value);
+  }
+}
+
+/// The selection of one row's k best by a block.
+template <int lanes, class In, class Entry>
+class row_selection {
+ public:
+  using Key = key_t<In>;
+
+  __device__ row_selection(const topk_arguments<In>& call, const In* x, Entry* entries,
+                           unsigned* list, select_memory& memory, int* counters)
+      : call_(call),
+        range_(x, call.cols),
+        x_(x),
+        entries_(entries),
+        list_(list),
+        memory_(memory),
+        counters_(counters),
+        present_(call.k < call.cols ? call.k : call.cols) {}
+
+  /// Leaves the best elements in entries[0, k), in order; absent ones are none().
+  __device__ void run(const Key* keys) {
+    const bool done = call_.group_vectors > 0 && from_groups(keys);
+    if (!done) {
+      collect(call_.cols, [&](std::int64_t i) { return i; });
+    }
+    int n = 1;
+    while (n < counters_[found] || n < call_.k) {
+      n *= 2;
+    }
+    for (int i = counters_[found] + static_cast<int>(threadIdx.x); i < n;
+         i += static_cast<int>(blockDim.x)) {
+      entries_[i] = entry_of<Entry>::none();
+    }
+    __syncthreads();
+    sort_descending(entries_, n);
+  }
+
+ private:
+  enum counter { found, listed };
+
+  [[nodiscard]] __device__ Key key_at(std::int64_t column) const {
+    return core::order_key(widen(x_[column]));
+  }
+
+  __device__ void reset(counter which) {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      counters_[which] = 0;
+    }
+    __syncthreads();
+  }
+
+  __device__ void append(std::int64_t column, Key key) {
+    const int at = atomicAdd(&counters_[found], 1);
+    if (at < call_.capacity) {
+      entries_[at] = entry_of<Entry>::make(key, column);
+    }
+  }
+
+  /// The k best of items 0 to n - 1, in the order of the columns; column_of(i) < 0: no element.
+  template <class ColumnOf>
+  __device__ void collect(std::int64_t n, const ColumnOf& column_of) {
+    const auto get = [&](std::int64_t i) {
+      const std::int64_t column = column_of(i);
+      return column < 0 ? Key{0} : key_at(column);
+    };
+    const cut<Key> end = kth_largest<lanes, Key>(n, present_, memory_, get);
+    reset(found);
+    for_each_selected<lanes>(n, end, memory_, get, [&](std::int64_t i) {
+      append(column_of(i), key_at(column_of(i)));
+    });
+    __syncthreads();
+  }
+
+  /// By way of the groups' maxima.
+  __device__ bool from_groups(const Key* keys) {
+    constexpr int width = vector_width<In>;
+    const auto get = [&](std::int64_t g) { return keys[g]; };
+    const cut<Key> end = kth_largest<lanes, Key>(call_.groups, present_, memory_, get);
+    reset(listed);
+    for_each_selected<lanes>(call_.groups, end, memory_, get, [&](std::int64_t g) {
+      list_[atomicAdd(&counters_[listed], 1)] = ~static_cast<unsigned>(g);
+    });
+    reset(found);
+    const int groups = counters_[listed];
+    const int vectors = groups * call_.group_vectors;
+    for (int i = static_cast<int>(threadIdx.x); i < vectors; i += static_cast<int>(blockDim.x)) {
+      const std::int64_t v = std::int64_t{~list_[i / call_.group_vectors]} * call_.group_vectors +
+                             i % call_.group_vectors;
+      const vector_range<In> around(x_, call_.cols, v, 1);
+      if (around.size() <= 0) {
+        continue;
+      }
+      const block16 loaded = load_vector(around, 0);
+#pragma unroll
+      for (int e = 0; e < width; ++e) {
+        const Key key = core::order_key(element_of<In>(loaded, e));
+        if (key >= end.threshold && around.has(e)) {
+          append(around.base + e - x_, key);
+        }
+      }
+    }
+    __syncthreads();
+    if (counters_[found] <= call_.capacity) {
+      return true;
+    }
+    // Too many above the bound, as in ascending rows: the exact end, among these groups.
+    int n = 1;
+    while (n < groups) {
+      n *= 2;
+    }
+    for (int i = groups + static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) {
+      list_[i] = 0;
+    }
+    __syncthreads();
+    sort_descending(list_, n);  // complements: ascending groups
+    const int each = call_.group_vectors * width;
+    const std::int64_t skew = range_.head;
+    collect(std::int64_t{groups} * each, [&](std::int64_t i) {
+      const std::int64_t column = std::int64_t{~list_[i / each]} * each + i % each - skew;
+      return column >= 0 && column < call_.cols ? column : std::int64_t{-1};
+    });
+    return true;
+  }
+
+  const topk_arguments<In>& call_;
+  vector_range<In> range_;
+  const In* x_;
+  Entry* entries_;
+  unsigned* list_;
+  select_memory& memory_;
+  int* counters_;
+  std::int64_t present_;  ///< elements that the result has
+};
+
+/// Bytes of dynamic shared memory of topk_row, and where its parts lie.
+template <class In, class Entry>
+struct topk_layout {
+  using T = arithmetic_t<In>;
+  std::size_t entries, list, keys, warps, bytes;
+
+  __host__ __device__ topk_layout(int capacity, bool own_entries, std::int64_t groups,
+                                  bool own_keys, int warp_states, int list_size) {
+    entries = 0;
+    warps = own_entries ? static_cast<std::size_t>(capacity) * sizeof(Entry) : 0;
+    keys = warps + static_cast<std::size_t>(warp_states) * sizeof(state<T>);
+    list = keys + (own_keys ? static_cast<std::size_t>(groups) * sizeof(key_t<In>) : 0);
+    bytes = list + static_cast<std::size_t>(list_size) * sizeof(unsigned);
+  }
+};
+
+/// One row, or the selection of one row whose chunks were scanned.
+template <int lanes, class In, class Entry>
+__global__ void __launch_bounds__(1024) topk_row(const topk_arguments<In> call) {
+  using T = arithmetic_t<In>;
+  using Key = key_t<In>;
+  extern __shared__ __align__(16) unsigned char shared[];
+  __shared__ select_memory memory;
+  __shared__ int counters[2];
+  __shared__ state<T> row_state;
+
+  const std::int64_t row = blockIdx.x;
+  const In* const x = call.x + row * call.x_stride;
+  const int warps = static_cast<int>(blockDim.x) / lanes;
+  const bool scanned = call.keys != nullptr || call.parts != nullptr;
+  const topk_layout<In, Entry> layout(call.capacity, call.entries == nullptr, call.groups,
+                                      call.keys == nullptr, scanned ? 0 : call.chunks * (warps + 1),
+                                      0);
+  Entry* const entries = call.entries == nullptr
+                             ? reinterpret_cast<Entry*>(shared + layout.entries)
+                             : static_cast<Entry*>(call.entries) + row * call.capacity;
+  Key* const keys = call.keys == nullptr ? reinterpret_cast<Key*>(shared + layout.keys)
+                                         : call.keys + row * call.groups;
+
+  const int warp = static_cast<int>(threadIdx.x) / lanes;
+  const int lane = static_cast<int>(threadIdx.x) % lanes;
+  const state<T>* parts = call.parts == nullptr ? nullptr : call.parts + row * call.chunks;
+  if (!scanned && (call.folds || call.group_vectors > 0)) {
+    auto* const warp_states = reinterpret_cast<state<T>*>(shared + layout.warps);
+    state<T>* const chunk_states = warp_states + call.chunks * warps;
+    for (int chunk = 0; chunk < call.chunks; ++chunk) {
+      const state<T> own = scan_chunk<lanes>(call, x, chunk, keys);
+      if (lane == 0) {
+        warp_states[chunk * warps + warp] = own;
+      }
+    }
+    __syncthreads();
+    if (call.folds) {  // as combine_over_block does for a chunk of its own block
+      for (int chunk = warp; chunk < call.chunks; chunk += warps) {
+        const state<T> whole =
+            combine_states<lanes>(warp_states + chunk * warps, warps, call.scale);
+        if (lane == 0) {
+          chunk_states[chunk] = whole;
+        }
+      }
+      __syncthreads();
+    }
+    parts = chunk_states;
+  }
+  if (call.folds && warp == 0) {
+    const state<T> whole = combine_states<lanes>(parts, call.chunks, call.scale);
+    if (lane == 0) {
+      row_state = whole;
+    }
+  }
+
+  row_selection<lanes, In, Entry> selection(
+      call, x, entries, reinterpret_cast<unsigned*>(shared + layout.list), memory, counters);
+  selection.run(keys);
+
+  const state<T> whole = call.folds ? row_state : state<T>{};
+  const frame<T> f = frame<T>::of(whole.max, call.scale);
+  for (std::int64_t i = threadIdx.x; i < call.k; i += blockDim.x) {
+    const Entry entry = entries[i];
+    const bool exists = entry_of<Entry>::exists(entry);
+    const std::int64_t column = exists ? entry_of<Entry>::column(entry) : 0;
+    const std::int64_t index = exists ? column + call.column_offset : -1;
+    if (call.indices.type == dtype::i32) {
+      static_cast<std::int32_t*>(call.indices.data)[row * call.indices.stride + i] =
+          static_cast<std::int32_t>(index);
+    } else {
+      static_cast<std::int64_t*>(call.indices.data)[row * call.indices.stride + i] = index;
+    }
+    const T value = exists ? widen(x[column]) : -infinity<T>;
+    if (call.values.data != nullptr) {
+      write_as(call.values, row, i, value);
+    }
+    if (call.probabilities.data != nullptr) {
+      T p = std::numeric_limits<T>::quiet_NaN();
+      if (isfinite(whole.max)) {
+        p = exponential<precision::exact>(f.exponent(mapped(value, call.map))) / whole.sum;
+      } else if (whole.max == -infinity<T> && call.empty_is_zero) {
+        p = 0;
+      }
+      write_as(call.probabilities, row, i, p);
+    }
+  }
+  if (threadIdx.x == 0) {
+    if (call.lse != nullptr) {
+      write_result(whole, call.scale, call.lse_kind, call.lse, row);
+    }
+    if (call.partials != nullptr) {
+      call.partials[row] = to_public(whole, call.scale);
+    }
+  }
+}
+
+template <int lanes, class In, class Entry>
+void launch_topk_with(const topk_call& call, const topk_plan& plan, void* scratch,
+                      stream_handle stream) {
+  using T = arithmetic_t<In>;
+  const topk_scratch sizes = scratch_of(call, plan);
+  auto* const memory = static_cast<std::byte*>(scratch);
+  const auto output = [](const matrix_ref& m) { return ranked_output{m.data, m.type, m.stride}; };
+  topk_arguments<In> arguments = {
+      static_cast<const In*>(call.x.data),
+      call.x.rows,
+      call.x.cols,
+      call.x.stride,
+      call.k,
+      call.column_offset,
+      static_cast<T>(call.scale.factor),
+      call.scale.map,
+      call.folds(),
+      call.policy == empty_row::zero,
+      plan.group_vectors,
+      plan.groups,
+      plan.chunks,
+      plan.capacity,
+      sizes.keys > 0 ? reinterpret_cast<key_t<In>*>(memory) : nullptr,
+      sizes.states > 0 ? reinterpret_cast<state<T>*>(memory + sizes.keys) : nullptr,
+      sizes.entries > 0 ? memory + sizes.keys + sizes.states : nullptr,
+      output(call.indices),
+      output(call.values),
+      output(call.probabilities),
+      call.lse.data,
+      lse_kind(call.lse.type),
+      static_cast<max_sum<T>*>(call.partials.data)};
+  int threads = chunk_threads;
+  if (plan.split && (plan.group_vectors > 0 || call.folds())) {
+    launch(stream, topk_scan_chunk<lanes, In>, call.x.rows * plan.chunks, chunk_threads, arguments);
+    threads = 512;
+  } else if (plan.split) {
+    threads = 512;
+  }
+  const bool scanned = arguments.keys != nullptr || arguments.parts != nullptr;
+  const topk_layout<In, Entry> layout(
+      plan.capacity, arguments.entries == nullptr, plan.groups, arguments.keys == nullptr,
+      scanned ? 0 : plan.chunks * (threads / lanes + 1),
+      plan.group_vectors > 0 ? plan.capacity : 0);
+  launch_shared(stream, topk_row<lanes, In, Entry>, call.x.rows, threads, layout.bytes, arguments);
+}
+
+template <class In>
+void launch_topk(const topk_call& call, const topk_plan& plan, void* scratch, stream_handle stream,
+                 int lanes) {
+  with_lanes(lanes, [&](auto w) {
+    if constexpr (std::is_same_v<In, double>) {
+      launch_topk_with<w(), In, wide_entry>(call, plan, scratch, stream);
+    } else {
+      if (call.x.cols < std::numeric_limits<std::uint32_t>::max()) {
+        launch_topk_with<w(), In, packed_entry>(call, plan, scratch, stream);
+      } else {
+        launch_topk_with<w(), In, wide_entry>(call, plan, scratch, stream);
+      }
+    }
+  });
+}
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold::gpu

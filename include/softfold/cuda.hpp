@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// The CUDA backend's own part of the interface: queues on the program's streams. Needs no header
+/// of the toolkit.
+#pragma once
+
+#include <softfold/queue.hpp>
+
+struct CUstream_st;  // what a cudaStream_t or CUstream points to
+
+namespace softfold::cuda {
+
+/// A queue whose calls go to `stream`, of the device that is current now; null is the default
+/// stream. The stream stays the caller's and must live as long as the queue. Calls can be captured
+/// in a graph once the queue's scratch memory has grown: by the same call before, or reserve().
+SOFTFOLD_API queue queue_on(CUstream_st* stream);
+
+}  // namespace softfold::cuda
