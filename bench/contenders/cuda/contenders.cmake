@@ -9,15 +9,11 @@ add_library(softfold_bench_cuda STATIC
   contenders/cuda/cub.cu
   contenders/cuda/paper.cu
   contenders/cuda/scan.cu)
-target_compile_features(softfold_bench_cuda PRIVATE cxx_std_20 cuda_std_20)
 target_compile_definitions(softfold_bench_cuda PRIVATE SOFTFOLD_BACKEND=cuda)
-target_compile_options(softfold_bench_cuda PRIVATE -Xcompiler=-Wall,-Wextra,-Wshadow
+target_compile_options(softfold_bench_cuda PRIVATE -std=c++20 -Xcompiler=-Wall,-Wextra,-Wshadow
   $<$<BOOL:${SOFTFOLD_WERROR}>:--Werror=all-warnings;-Xcompiler=-Werror>)
 target_include_directories(softfold_bench_cuda PRIVATE
   "${CMAKE_CURRENT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}")
-if(NOT CMAKE_CUDA_ARCHITECTURES)
-  set_target_properties(softfold_bench_cuda PROPERTIES CUDA_ARCHITECTURES "80;90")
-endif()
 
 target_sources(softfold_bench PRIVATE cases_gpu.cpp)
 target_link_libraries(softfold_bench PRIVATE softfold_bench_cuda CUDA::cudart)
