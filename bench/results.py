@@ -117,3 +117,12 @@ def read(paths):
             else:
                 cases[case.key] = case
     return list(cases.values()), heads
+
+
+def write(path, document):
+    """One line for each case, as softfold_bench writes it."""
+    head = json.dumps({k: v for k, v in document.items() if k != "cases"}, indent=1,
+                      ensure_ascii=False)
+    lines = ",\n  ".join(json.dumps(c, separators=(",", ":")) for c in document["cases"])
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f'{head[:-2]},\n "cases": [\n  {lines}\n ]\n}}\n')
