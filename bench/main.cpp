@@ -64,7 +64,11 @@ int run(const options& o) {
   const std::vector<contender> contenders = all_contenders();
   nlohmann::ordered_json machine = describe_machine(device);
   std::cout << "softfold " << machine["version"].get<std::string>() << ", " << device.device << ", "
-            << device.isa << ", " << device.threads << " processors\n";
+            << device.isa;
+  if (device.threads > 0) {
+    std::cout << ", " << device.threads << " processors";
+  }
+  std::cout << '\n';
   for (const contender& c : contenders) {
     if (!c.absent.empty()) {
       std::cout << "without " << c.name << ": not in this build; install " << c.absent << '\n';
