@@ -27,7 +27,7 @@ struct bench_case {
   std::int64_t cols = 0;
   std::int64_t k = 0;  ///< 0 unless the operation is a top-k
   distribution input = distribution::normal;
-  int threads = 1;
+  int threads = 1;     ///< of the host that compute; 0 where a device does
   bool quick = false;  ///< also a part of --quick
 
   [[nodiscard]] std::int64_t elements() const noexcept { return rows * cols; }
@@ -69,21 +69,27 @@ struct bench_case {
   return "unknown";
 }
 
-/// For instance "shapes/softmax_topk/f32/4000x25000/k5/normal/1t": what --filter matches.
+/// For instance "shapes/softmax_topk/f32/4000x25000/k5/normal/1t", without threads on a device:
+/// what --filter matches.
 [[nodiscard]] inline std::string name_of(const bench_case& c) {
   return c.group + '/' + name_of(c.op) + '/' + name_of(c.type) + '/' + std::to_string(c.rows) +
          'x' + std::to_string(c.cols) + (c.k > 0 ? "/k" + std::to_string(c.k) : "") + '/' +
-         name_of(c.input) + '/' + std::to_string(c.threads) + 't';
+         name_of(c.input) + (c.threads > 0 ? '/' + std::to_string(c.threads) + 't' : "");
 }
 
 /// Where the data of a case lives: "hot" fits a core's second-level cache, "streaming" is
-/// larger than any cache, "cache" lies between.
+/// larger than any cache, "cache" lies between. On a device caches are flushed before each call;
+/// what is not streaming is "small".
 [[nodiscard]] inline const char* regime_of(const bench_case& c) noexcept {
+  const bool streaming = c.input_bytes() >= std::size_t{100} << 20;
+  if (c.threads == 0) {
+    return streaming ? "streaming" : "small";
+  }
   const std::size_t moved = c.input_bytes() * (c.writes_matrix() ? 2 : 1);
   if (moved <= std::size_t{1} << 20) {
     return "hot";
   }
-  return c.input_bytes() >= std::size_t{100} << 20 ? "streaming" : "cache";
+  return streaming ? "streaming" : "cache";
 }
 
 }  // namespace softfold::bench

@@ -9,8 +9,9 @@
 
 namespace softfold::bench {
 
-/// The cases, in the order in which they run. Shapes and operations are timed with each of the
-/// thread counts, element types, inputs and most sweeps with the first one.
+/// The cases of this backend, in the order in which they run (cases_cpu.cpp, cases_gpu.cpp). On the
+/// cpu backend shapes and operations are timed with each of the thread counts, element types,
+/// inputs and most sweeps with the first one; a device has none.
 [[nodiscard]] std::vector<bench_case> all_cases(const std::vector<int>& threads);
 
 }  // namespace softfold::bench

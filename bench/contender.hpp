@@ -19,7 +19,7 @@ using work = std::function<void()>;
 enum class role : std::uint8_t {
   subject,  ///< this library
   peer,     ///< does the same job
-  ceiling,  ///< moves the same bytes and does nothing else
+  ceiling,  ///< moves as many bytes and does nothing else
 };
 
 struct contender {
@@ -32,8 +32,14 @@ struct contender {
   std::string absent = {};  ///< what to install, if it is not part of this build
 };
 
-/// Every contender of this backend, this library first. One function for each, in contenders/.
+/// Every contender of this backend, this library first: contenders/<backend>/list.cpp.
 [[nodiscard]] std::vector<contender> all_contenders();
+
+[[nodiscard]] contender softfold_contender();
+
+/// The peer that most users would take, and the ceilings of which the quickest counts.
+[[nodiscard]] std::string standard_peer(const bench_case& c);
+[[nodiscard]] std::vector<std::string> ceilings(const bench_case& c);
 
 [[nodiscard]] constexpr const char* name_of(role r) noexcept {
   switch (r) {

@@ -2,6 +2,7 @@
 #include "machine.hpp"
 
 #include "load.hpp"
+#include "platform.hpp"
 
 #include <softfold/version.hpp>
 
@@ -55,21 +56,24 @@ constexpr const char* compiler = "unknown";
 nlohmann::ordered_json describe_machine(const device_info& device) {
   const auto pages = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES));
   const auto page = static_cast<std::int64_t>(sysconf(_SC_PAGESIZE));
-  return {{"version", version()},
-          {"backend", device.backend},
-          {"device", device.device},
-          {"isa", device.isa},
-          {"processors", device.threads},
-          {"l1_bytes", device.l1_bytes},
-          {"l2_bytes", device.l2_bytes},
-          {"l3_bytes", device.l3_bytes},
-          {"memory_bytes", pages * page},
-          {"huge_pages", first_line("/sys/kernel/mm/transparent_hugepage/enabled")},
-          {"system", system_name()},
-          {"compiler", compiler},
-          {"flags", SOFTFOLD_BENCH_FLAGS},
-          {"date", date()},
-          {"load_average", load_average()}};
+  nlohmann::ordered_json machine = {
+      {"version", version()},
+      {"backend", device.backend},
+      {"device", device.device},
+      {"isa", device.isa},
+      {"processors", device.threads},
+      {"l1_bytes", device.l1_bytes},
+      {"l2_bytes", device.l2_bytes},
+      {"l3_bytes", device.l3_bytes},
+      {"memory_bytes", pages * page},
+      {"huge_pages", first_line("/sys/kernel/mm/transparent_hugepage/enabled")},
+      {"system", system_name()},
+      {"compiler", compiler},
+      {"flags", SOFTFOLD_BENCH_FLAGS},
+      {"date", date()},
+      {"load_average", load_average()}};
+  machine.update(describe_device());
+  return machine;
 }
 
 }  // namespace softfold::bench

@@ -4,6 +4,7 @@
 #include "load.hpp"
 #include "machine.hpp"
 #include "options.hpp"
+#include "platform.hpp"
 #include "results.hpp"
 #include "run.hpp"
 #include "workload.hpp"
@@ -48,7 +49,7 @@ void warn_of_load(nlohmann::ordered_json& machine) {
 }
 
 int run(const options& o) {
-  const device_info device = queue().info();
+  const device_info device = make_queue(0).info();
   const std::vector<bench_case> cases = chosen_cases(o, device.threads);
   if (o.list) {
     for (const bench_case& c : cases) {
@@ -63,7 +64,11 @@ int run(const options& o) {
   const std::vector<contender> contenders = all_contenders();
   nlohmann::ordered_json machine = describe_machine(device);
   std::cout << "softfold " << machine["version"].get<std::string>() << ", " << device.device << ", "
-            << device.isa << ", " << device.threads << " processors\n";
+            << device.isa;
+  if (device.threads > 0) {
+    std::cout << ", " << device.threads << " processors";
+  }
+  std::cout << '\n';
   for (const contender& c : contenders) {
     if (!c.absent.empty()) {
       std::cout << "without " << c.name << ": not in this build; install " << c.absent << '\n';

@@ -42,8 +42,8 @@ options parse_options(int argc, char** argv) {
   const std::vector<std::string_view> arguments(argv + 1, argv + argc);
   if (std::ranges::find(arguments, "--quick") != arguments.end()) {
     o.quick = true;  // first: what is given beside it, in any order, counts more
-    o.settings = {.min_time = 0.005, .rounds = 3, .fewest_rounds = 1, .budget = 0.5};
   }
+  o.settings = default_settings(o.quick);
   for (auto a = arguments.begin(); a != arguments.end(); ++a) {
     const std::string_view option = *a;
     const auto value = [&] {

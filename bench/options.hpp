@@ -23,11 +23,11 @@ struct options {
 
 inline constexpr const char* usage = R"(softfold_bench [options]
   --list            print the names of the cases that would run
-  --quick           a few cases, few rounds: under two minutes
+  --quick           a few cases, few rounds
   --filter REGEX    only cases whose name has a match, e.g. '^shapes/.*/1t$'
-  --threads N,...   thread counts (default: 1 and all)
-  --rounds N        timings of each contender in a case (default 7)
-  --min-time S      seconds of one timing (default 0.02)
+  --threads N,...   thread counts of the cpu backend (default: 1 and all)
+  --rounds N        timings of each contender in a case
+  --min-time S      seconds of one timing
   --out FILE        write the results as JSON
   --logits FILE     .npy file of real logits (default: examples/data/logits_prompts.npy)
 )";

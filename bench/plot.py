@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plots of rate against columns, as SVG written by hand.
+"""Plots of rate against columns, and of shares of the copy rate, as SVG written by hand.
 
 Colours have a middle lightness and nothing has a background, so that a plot can be read on a
 light page and on a dark one.
@@ -19,14 +19,30 @@ STYLES = {  # colour, dashes
     "partial_sort": ("#1f9d6b", ""),
     "seed_safe": ("#9a8c7c", ""),
     "seed_online": ("#b0729a", ""),
+    "cudnn": ("#3b82f6", ""),
+    "cub": ("#1f9d6b", ""),
+    "triton": ("#1f9d6b", ""),
+    "torch_compile": ("#a855f7", ""),
+    "paper_naive": ("#9a8c7c", "4 2"),
+    "paper_safe": ("#9a8c7c", ""),
+    "paper_online": ("#b0729a", ""),
+    "paper_safe_unfused": ("#9a8c7c", ""),
+    "paper_safe_fused": ("#9a8c7c", "4 2"),
+    "paper_online_fused": ("#b0729a", ""),
     "memcpy": (TEXT, "7 4"),
+    "copy_kernel": (TEXT, "2 4"),
     "copy_nontemporal": (TEXT, "2 4"),
     "scan": (TEXT, "7 4"),
 }
 NAMES = {"onednn": "oneDNN", "onednn_partial_sort": "oneDNN + partial_sort", "xnnpack": "XNNPACK",
          "pytorch": "PyTorch", "onnxruntime": "ONNX Runtime", "seed_safe": "safe loop",
          "seed_online": "online loop", "memcpy": "memcpy (ceiling)",
-         "copy_nontemporal": "non-temporal copy (ceiling)", "scan": "read-only scan (ceiling)"}
+         "copy_nontemporal": "non-temporal copy (ceiling)", "scan": "read-only scan (ceiling)",
+         "copy_kernel": "copy kernel (ceiling)", "cudnn": "cuDNN", "cub": "CUB",
+         "triton": "Triton, one block", "torch_compile": "torch.compile",
+         "paper_naive": "paper: naive", "paper_safe": "paper: safe",
+         "paper_online": "paper: online", "paper_safe_unfused": "paper: safe, then top-k",
+         "paper_safe_fused": "paper: safe, fused", "paper_online_fused": "paper: online, fused"}
 PANEL_WIDTH, PANEL_HEIGHT = 430, 270
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 30, 44
 
@@ -34,24 +50,42 @@ LEFT, RIGHT, TOP, BOTTOM = 52, 14, 30, 44
 class Panel:
     """One set of axes: a title and, for each contender, points (columns, rate)."""
 
+    label_x, label_y = "columns", "10⁹ elements / s"
+
     def __init__(self, title, cases):
         self.title = title
         self.lines = {}
-        for case in sorted(cases, key=lambda c: c.cols):
+        for case in sorted(cases, key=self.x_of):
             for name in case.results:
                 if name not in STYLES or (name == "scan" and case.writes_matrix):
                     continue
-                self.lines.setdefault(name, []).append((case.cols, case.rate(name)))
+                self.lines.setdefault(name, []).append((self.x_of(case), self.y_of(case, name)))
         points = [p for line in self.lines.values() for p in line]
         self.low_x, self.high_x = (f(p[0] for p in points) for f in (min, max))
         if self.low_x == self.high_x:
             self.high_x *= 2
-        # Whole steps of 1, 2, 5 times a power of ten around the rates.
-        self.ticks_y = _steps(min(p[1] for p in points), max(p[1] for p in points))
+        self.ticks_y = self.ticks(points)
+
+    @staticmethod
+    def x_of(case):
+        return case.cols
+
+    @staticmethod
+    def y_of(case, name):
+        return case.rate(name)
+
+    @staticmethod
+    def ticks(points):
+        """Whole steps of 1, 2, 5 times a power of ten around the rates."""
+        return _steps(min(p[1] for p in points), max(p[1] for p in points))
+
+    def up(self, rate):
+        """Where a rate is between the lowest tick, 0, and the highest, 1."""
+        return math.log(rate / self.ticks_y[0]) / math.log(self.ticks_y[-1] / self.ticks_y[0])
 
     def place(self, cols, rate):
         across = math.log(cols / self.low_x) / math.log(self.high_x / self.low_x)
-        up = math.log(rate / self.ticks_y[0]) / math.log(self.ticks_y[-1] / self.ticks_y[0])
+        up = self.up(rate)
         width, height = PANEL_WIDTH - LEFT - RIGHT, PANEL_HEIGHT - TOP - BOTTOM
         return LEFT + across * width, TOP + (1 - up) * height
 
@@ -69,9 +103,9 @@ class Panel:
             out += [_line(across, TOP, across, bottom, 0.15),
                     _text(across, bottom + 16, _short(2**power), anchor="middle")]
         out += [_line(LEFT, bottom, right, bottom, 1),
-                _text((LEFT + right) / 2, bottom + 34, "columns", anchor="middle"),
+                _text((LEFT + right) / 2, bottom + 34, self.label_x, anchor="middle"),
                 f'<g transform="translate(12 {(TOP + bottom) / 2:.0f}) rotate(-90)">'
-                + _text(0, 0, "10⁹ elements / s", anchor="middle") + "</g>"]
+                + _text(0, 0, self.label_y, anchor="middle") + "</g>"]
         for name in _drawing_order(self.lines):
             points = [self.place(*p) for p in self.lines[name]]
             colour, dashes = STYLES[name]
@@ -84,6 +118,34 @@ class Panel:
                 out += [f'<circle cx="{a:.1f}" cy="{b:.1f}" r="{width}" fill="{colour}"/>'
                         for a, b in points]
         return out + ["</g>"]
+
+
+class SharePanel(Panel):
+    """The same with shares of the copy rate, on a linear scale."""
+
+    label_y = "of the copy rate"
+
+    @staticmethod
+    def y_of(case, name):
+        return case.seconds(case.ceiling) / case.seconds(name)
+
+    @staticmethod
+    def ticks(points):
+        highest = max(p[1] for p in points)
+        return [i / 5 for i in range(max(5, math.ceil(highest * 5)) + 1)]
+
+    def up(self, rate):
+        return rate / self.ticks_y[-1]
+
+
+class TopkPanel(SharePanel):
+    """Shares of one read at the copy rate, for each k."""
+
+    label_x = "k"
+
+    @staticmethod
+    def x_of(case):
+        return case.k
 
 
 def _steps(low, high):
@@ -158,13 +220,34 @@ def _panels(cases, operations):
     return panels
 
 
+def _device_panels(cases):
+    panels = {"": [], "-one-read": [], "-topk": []}
+    with_copy = [c for c in cases if c.on_device and c.ceiling]
+    for dtype in dict.fromkeys(c.dtype for c in with_copy):
+        for suffix, group, operation in (("", "sweep", "softmax"),
+                                         ("-one-read", "operations", "logsumexp")):
+            chosen = [c for c in with_copy if c.group == group and c.operation == operation
+                      and c.dtype == dtype]
+            if chosen:
+                panels[suffix].append(SharePanel(f"{operation} {dtype}", chosen))
+    topk = [c for c in with_copy if c.group == "topk" and c.operation == "softmax_topk"
+            and c.dtype == "f32" and c.rows > 1]
+    for rows, cols in dict.fromkeys((c.rows, c.cols) for c in topk):
+        panels["-topk"].append(TopkPanel(f"softmax + top-k f32, {rows} x {cols}",
+                                         [c for c in topk if (c.rows, c.cols) == (rows, cols)]))
+    return panels
+
+
 def write_plots(cases, path):
-    """Writes softmax to `path`, the operations of one read beside it; returns what it wrote."""
+    """Writes softmax to `path`, the operations of one read beside it, and for a device top-k;
+    returns what it wrote."""
+    on_host = [c for c in cases if not c.on_device]
+    all_panels = _device_panels(cases)
+    all_panels[""] += _panels(on_host, ["softmax"])
+    all_panels["-one-read"] += _panels(on_host, ["logsumexp", "softmax_topk"])
     written = []
-    for operations, to in ((["softmax"], path),
-                           (["logsumexp", "softmax_topk"],
-                            path.with_name(path.stem + "-one-read" + path.suffix))):
-        panels = _panels(cases, operations)
+    for suffix, panels in all_panels.items():
+        to = path.with_name(path.stem + suffix + path.suffix)
         if panels:
             to.write_text(figure(panels), encoding="utf-8")
             written.append(to)

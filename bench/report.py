@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tables and plots from results of softfold_bench and peers.py (JSON).
+"""Tables and plots from results of softfold_bench, peers.py and peers_gpu.py (JSON).
 
     report.py FILE...                    tables as text
     report.py FILE... --markdown OUT.md  the same as Markdown, into a file
-    report.py FILE... --svg OUT.svg      plots; those of one-read operations in OUT-one-read.svg
+    report.py FILE... --svg OUT.svg      plots; those of one-read operations in OUT-one-read.svg,
+                                         on a GPU those of top-k in OUT-topk.svg
 
 Several files of one machine are taken together: contenders of the same case are compared.
 """
@@ -24,6 +25,10 @@ GROUPS = {
     "inputs": "Inputs",
     "sweep-hot": "By columns, in cache (at most 1 MiB in and out)",
     "sweep-streaming": "By columns, streaming (256 MiB of f32)",
+    "sweep": "Softmax by columns, 256 MiB of input",
+    "few-rows": "Few long rows",
+    "topk": "Softmax + top-k, normal input",
+    "paper": "The comparison of Milakov and Gimelshein: 4000 rows",
 }
 
 
@@ -75,7 +80,7 @@ def machine_rows(head):
 def target_rows(evaluated):
     rows = []
     for target in evaluated:
-        limit = f"{'>' if target.above else '>='} {target.limit}"
+        limit = f"{target.relation} {round(target.limit, 3)}"
         if not target.values:
             rows.append([target.name, limit, "not measured", "-", "-"])
             continue
@@ -98,6 +103,11 @@ def mark(case, evaluated):
     return " ".join(marks)
 
 
+def microseconds(case, name):
+    seconds = case.seconds(name)
+    return "-" if seconds is None else f"{seconds * 1e6:.1f}"
+
+
 def case_table(cases, evaluated, style):
     names = []
     for case in cases:
@@ -105,14 +115,29 @@ def case_table(cases, evaluated, style):
     order = {"ceiling": 0, "peer": 1}
     roles = {n: r["role"] for c in cases for n, r in c.results.items()}
     names.sort(key=lambda n: order.get(roles[n], 2))
-    titles = ["case", results.SUBJECT, *names, "/ oneDNN", "/ peer", "/ ceiling", "targets"]
+    on_device = cases[0].on_device
+    standard = "/ standard" if on_device else "/ oneDNN"
+    ceiling = "/ copy" if on_device else "/ ceiling"
+    titles = ["case", results.SUBJECT, *names, standard, "/ peer", ceiling, "targets"]
     rows = []
     for case in cases:
-        rows.append([case.label, number(case.rate(), 3),
-                     *[number(case.rate(name), 3) for name in names],
-                     number(case.ratio(case.onednn)), number(case.ratio(case.quickest_peer)),
+        cell = ((lambda name: microseconds(case, name)) if on_device
+                else (lambda name: number(case.rate(name), 3)))
+        rows.append([case.label, *[cell(name) for name in (results.SUBJECT, *names)],
+                     number(case.ratio(case.standard_peer)),
+                     number(case.ratio(case.quickest_peer)),
                      number(case.ratio(case.ceiling)), mark(case, evaluated)])
     return style.table(titles, rows)
+
+
+LEGENDS = {
+    False: "Below: billions of elements in a second (medians), then how many times as quick as "
+           "oneDNN, the quickest peer and the ceiling this library is.\n",
+    True: "Below: microseconds of a call (medians, caches flushed before each), then how many "
+          "times as quick this library is as the standard peer (cuDNN; CUB for logsumexp; for "
+          "softmax + top-k the paper's safe softmax followed by its top-k), the quickest peer and "
+          "a copy that moves as many bytes.\n",
+}
 
 
 def report(cases, heads, style):
@@ -127,14 +152,17 @@ def report(cases, heads, style):
                      f"{len(cases)} cases. Their figures are not to be trusted.\n")
     parts += [style.heading("Targets"),
               style.table(["ratio", "target", "met", "worst", "where"], target_rows(evaluated))]
-    parts.append("Below: billions of elements in a second (medians), then how many times as "
-                 "quick as oneDNN, the quickest peer and the ceiling this library is.\n")
+    parts += [text for on_device, text in LEGENDS.items()
+              if any(c.on_device == on_device for c in cases)]
     for group in dict.fromkeys(c.group for c in cases):
         parts.append(style.heading(GROUPS.get(group, group)))
         members = [c for c in cases if c.group == group]
         for operation in dict.fromkeys(c.operation for c in members):
-            parts.append(case_table([c for c in members if c.operation == operation], evaluated,
-                                    style))
+            for on_device in (False, True):
+                chosen = [c for c in members if c.operation == operation
+                          and c.on_device == on_device]
+                if chosen:
+                    parts.append(case_table(chosen, evaluated, style))
     return "\n".join(parts)
 
 

@@ -32,6 +32,17 @@ const measurement* quickest_peer(const case_result& result) {
   return best;
 }
 
+const measurement* ceiling_of(const case_result& result) {
+  const measurement* best = nullptr;
+  for (const std::string& name : ceilings(result.spec)) {
+    if (const measurement* m = find(result, name);
+        m != nullptr && (best == nullptr || m->median < best->median)) {
+      best = m;
+    }
+  }
+  return best;
+}
+
 // How many times as quick as `other` this library is.
 std::string ratio(const measurement& own, const measurement* other) {
   if (other == nullptr) {
@@ -64,14 +75,17 @@ nlohmann::ordered_json to_json(const case_result& result) {
                                  {"loaded", result.loaded},
                                  {"results", nlohmann::ordered_json::array()}};
   for (const measurement& m : result.measurements) {
-    json["results"].push_back({{"name", m.name},
-                               {"role", name_of(m.role)},
-                               {"seconds", rounded(m.median)},
-                               {"lowest", rounded(m.lowest)},
-                               {"highest", rounded(m.highest)},
-                               {"rounds", m.rounds},
-                               {"calls", m.calls},
-                               {"own_share", rounded(m.own_share)}});
+    nlohmann::ordered_json one = {{"name", m.name},
+                                  {"role", name_of(m.role)},
+                                  {"seconds", rounded(m.median)},
+                                  {"lowest", rounded(m.lowest)},
+                                  {"highest", rounded(m.highest)},
+                                  {"rounds", m.rounds},
+                                  {"calls", m.calls}};
+    if (c.threads > 0) {
+      one["own_share"] = rounded(m.own_share);
+    }
+    json["results"].push_back(std::move(one));
   }
   return json;
 }
@@ -91,8 +105,8 @@ nlohmann::ordered_json to_json(const contender& c) {
 
 void print_titles(std::ostream& out) {
   char line[160];
-  std::snprintf(line, sizeof line, "%-62s %9s %8s %8s %8s  %s\n", "case", "Gelem/s", "/onednn",
-                "/peer", "/ceiling", "quickest peer");
+  std::snprintf(line, sizeof line, "%-62s %9s %10s %9s %8s %8s  %s\n", "case", "Gelem/s", "us",
+                "/standard", "/peer", "/ceiling", "quickest peer");
   out << line;
 }
 
@@ -102,15 +116,12 @@ void print_line(std::ostream& out, const case_result& result) {
     return;
   }
   const bench_case& c = result.spec;
-  const bool selects = c.op == operation::softmax_topk;
   const measurement* peer = quickest_peer(result);
   char line[240];
-  std::snprintf(line, sizeof line, "%-62s %9.3f %8s %8s %8s  %s%s\n", name_of(c).c_str(),
-                static_cast<double>(c.elements()) / own->median * 1e-9,
-                ratio(*own, find(result, selects ? "onednn_partial_sort" : "onednn")).c_str(),
-                ratio(*own, peer).c_str(),
-                ratio(*own, find(result, c.writes_matrix() ? "memcpy" : "scan")).c_str(),
-                peer != nullptr ? peer->name.c_str() : "-",
+  std::snprintf(line, sizeof line, "%-62s %9.3f %10.1f %9s %8s %8s  %s%s\n", name_of(c).c_str(),
+                static_cast<double>(c.elements()) / own->median * 1e-9, own->median * 1e6,
+                ratio(*own, find(result, standard_peer(c))).c_str(), ratio(*own, peer).c_str(),
+                ratio(*own, ceiling_of(result)).c_str(), peer != nullptr ? peer->name.c_str() : "-",
                 result.loaded ? "  LOADED: do not trust" : "");
   out << line << std::flush;
 }

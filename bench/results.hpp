@@ -18,7 +18,8 @@ namespace softfold::bench {
 /// Titles of the columns of print_line().
 void print_titles(std::ostream& out);
 
-/// The case, this library's rate, and its ratios to oneDNN, the quickest peer and the ceiling.
+/// The case, this library's rate and time, and its ratios to the standard peer, the quickest peer
+/// and the ceiling.
 void print_line(std::ostream& out, const case_result& result);
 
 /// `machine` is describe_machine()'s. Throws std::runtime_error if the file cannot be written.

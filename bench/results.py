@@ -1,9 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads results of softfold_bench and peers.py."""
+"""Reads results of softfold_bench, peers.py and peers_gpu.py."""
 
 import json
 
 SUBJECT = "softfold"
+COPIES = ("memcpy", "copy_kernel")
+ELEMENT_BYTES = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2}
+STANDARD_PEERS = {  # the first that took part; another operation: the first list
+    "softmax": ("onednn", "cudnn"),
+    "logsumexp": ("onednn", "cub"),
+    "softmax_topk": ("onednn_partial_sort", "paper_safe_unfused", "pytorch"),
+    "topk": ("onednn", "pytorch"),
+}
 
 
 class Case:
@@ -35,6 +43,14 @@ class Case:
                 self.threads)
 
     @property
+    def on_device(self):
+        return self.threads == 0
+
+    @property
+    def input_bytes(self):
+        return self.rows * self.cols * ELEMENT_BYTES[self.dtype]
+
+    @property
     def writes_matrix(self):
         return self.operation in ("softmax", "log_softmax")
 
@@ -45,7 +61,8 @@ class Case:
             parts.append(f"k {self.k}")
         if self.input != "normal":
             parts.append(self.input)
-        parts.append("1 thread" if self.threads == 1 else f"{self.threads} threads")
+        if not self.on_device:
+            parts.append("1 thread" if self.threads == 1 else f"{self.threads} threads")
         return ", ".join(parts)
 
     def seconds(self, name):
@@ -69,13 +86,19 @@ class Case:
 
     @property
     def ceiling(self):
-        """What the machine allows: a copy where a matrix is written, else one read."""
-        return "memcpy" if self.writes_matrix else "scan"
+        """What the machine allows: a copy where a matrix is written, else one read. On a device
+        the quicker of two copies, which where no matrix is written copy half of the input: as
+        many bytes as one read."""
+        if not self.on_device:
+            return "memcpy" if self.writes_matrix else "scan"
+        copies = [n for n in COPIES if n in self.results]
+        return min(copies, key=self.seconds) if copies else None
 
     @property
-    def onednn(self):
-        """The peer made of oneDNN, alone or with std::partial_sort."""
-        return "onednn_partial_sort" if self.operation == "softmax_topk" else "onednn"
+    def standard_peer(self):
+        """The peer that most users would take."""
+        names = STANDARD_PEERS.get(self.operation, STANDARD_PEERS["softmax"])
+        return next((n for n in names if n in self.results), None)
 
 
 def read(paths):
@@ -94,3 +117,12 @@ def read(paths):
             else:
                 cases[case.key] = case
     return list(cases.values()), heads
+
+
+def write(path, document):
+    """One line for each case, as softfold_bench writes it."""
+    head = json.dumps({k: v for k, v in document.items() if k != "cases"}, indent=1,
+                      ensure_ascii=False)
+    lines = ",\n  ".join(json.dumps(c, separators=(",", ":")) for c in document["cases"])
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f'{head[:-2]},\n "cases": [\n  {lines}\n ]\n}}\n')

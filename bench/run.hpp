@@ -3,6 +3,7 @@
 /// Times the contenders of one case.
 #pragma once
 
+#include "clock.hpp"
 #include "contender.hpp"
 #include "load.hpp"
 
@@ -11,14 +12,6 @@
 #include <vector>
 
 namespace softfold::bench {
-
-struct run_settings {
-  double min_time = 0.02;  ///< seconds of one timing
-  int rounds = 7;          ///< timings of each contender
-  int fewest_rounds = 3;   ///< of a contender that has used up its budget
-  double budget = 1;       ///< seconds of a contender's timings in one case; one timing that is
-                           ///< longer is the only one
-};
 
 /// One contender's timings, in seconds for one call.
 struct measurement {

@@ -12,9 +12,12 @@ int main() {
   std::int64_t token[rows * k];
 
   softfold::queue queue;
-  softfold::softmax_topk(queue, softfold::matrix_view(logits, rows, vocabulary),
-                         softfold::matrix_view(probability, rows, k),
-                         softfold::matrix_view(token, rows, k), {.scale = 1 / 0.8});
+  softfold::buffer x(queue, sizeof logits), p(queue, sizeof probability), t(queue, sizeof token);
+  x.upload(queue, logits, sizeof logits);
+  softfold::softmax_topk(queue, x.matrix<float>(rows, vocabulary), p.matrix<float>(rows, k),
+                         t.matrix<std::int64_t>(rows, k), {.scale = 1 / 0.8});
+  p.download(queue, probability, sizeof probability);
+  t.download(queue, token, sizeof token);
   queue.wait();
   for (int i = 0; i < rows * k; ++i) {
     std::printf("prompt %d: token %d, %.3f\n", i / k, int(token[i]), probability[i]);

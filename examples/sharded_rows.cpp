@@ -10,10 +10,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <random>
-#include <type_traits>
 #include <vector>
-
-using softfold::matrix_view;
 
 namespace {
 
@@ -21,47 +18,66 @@ constexpr std::int64_t rows = 4;
 constexpr std::int64_t cols = 100'000;
 constexpr std::int64_t shards = 7;
 
+using state = softfold::max_sum<float>;
+
 // The columns of one shard, of all rows. The row stride stays that of the whole matrix.
-template <class T>
-matrix_view<T> shard_of(std::vector<std::remove_const_t<T>>& whole, std::int64_t shard) {
+softfold::matrix_view<float> shard_of(const softfold::buffer& whole, std::int64_t shard) {
   const std::int64_t first = cols * shard / shards;
   const std::int64_t last = cols * (shard + 1) / shards;
-  return {whole.data() + first, rows, last - first, cols};
+  return {whole.matrix<float>(rows, cols).data + first, rows, last - first, cols};
+}
+
+softfold::partials_ref states_in(const softfold::buffer& memory) {
+  return {memory.data(), softfold::dtype::f32, rows};
+}
+
+// Uploads what the host has; memory of the queue's device, whatever it is.
+template <class T>
+softfold::buffer on_device(softfold::queue& queue, const std::vector<T>& values) {
+  softfold::buffer memory(queue, values.size() * sizeof(T));
+  memory.upload(queue, values.data(), memory.size());
+  return memory;
 }
 
 }  // namespace
 
 int main() {
-  std::vector<float> x(rows * cols);
+  std::vector<float> elements(rows * cols);
   std::mt19937 random(1);
   std::normal_distribution<float> normal(0.0f, 4.0f);
-  std::ranges::generate(x, [&] { return normal(random); });
+  std::ranges::generate(elements, [&] { return normal(random); });
+  std::vector<state> states(rows);  // the identity: no elements yet
 
   softfold::queue queue;
-  std::vector<softfold::max_sum<float>> states(rows);  // the identity: no elements yet
+  const softfold::buffer x = on_device(queue, elements);
+  const softfold::buffer total = on_device(queue, states);
+  const softfold::buffer part(queue, total.size());
   for (std::int64_t shard = 0; shard < shards; ++shard) {
-    std::vector<softfold::max_sum<float>> part(rows);
-    softfold::fold(queue, shard_of<const float>(x, shard), part);
-    softfold::combine(queue, part, states);
+    softfold::fold(queue, shard_of(x, shard), states_in(part));
+    softfold::combine(queue, states_in(part), states_in(total));
   }
-  std::vector<float> y(rows * cols);
+  const softfold::buffer y(queue, x.size());
   for (std::int64_t shard = 0; shard < shards; ++shard) {
-    softfold::normalize(queue, shard_of<const float>(x, shard), states, shard_of<float>(y, shard));
+    softfold::normalize(queue, shard_of(x, shard), states_in(total), shard_of(y, shard));
   }
 
+  const softfold::buffer y_whole(queue, x.size());
+  softfold::softmax(queue, x.matrix<float>(rows, cols), y_whole.matrix<float>(rows, cols));
+
+  std::vector<float> sharded(rows * cols);
   std::vector<float> whole(rows * cols);
-  softfold::softmax(queue, matrix_view<const float>(x.data(), rows, cols),
-                    matrix_view(whole.data(), rows, cols));
+  total.download(queue, states.data(), total.size());
+  y.download(queue, sharded.data(), y.size());
+  y_whole.download(queue, whole.data(), y_whole.size());
   queue.wait();
 
   double difference = 0;
-  for (std::size_t i = 0; i < y.size(); ++i) {
-    difference = std::max(difference, std::abs(double{y[i]} / double{whole[i]} - 1));
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    difference = std::max(difference, std::abs(double{sharded[i]} / double{whole[i]} - 1));
   }
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const auto& state = states[static_cast<std::size_t>(row)];
-    std::printf("row %d: max %.3f, sum %.3f, logsumexp %.4f\n", static_cast<int>(row), state.max,
-                state.sum, state.max + std::log(state.sum));
+  for (std::size_t row = 0; row < states.size(); ++row) {
+    std::printf("row %d: max %.3f, sum %.3f, logsumexp %.4f\n", static_cast<int>(row),
+                states[row].max, states[row].sum, states[row].max + std::log(states[row].sum));
   }
   std::printf("%d shards against one call: largest relative difference %.1e\n",
               static_cast<int>(shards), difference);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "block_buffer.hpp"
 #include "commands.hpp"
 #include "long_rows.hpp"
 #include "npy_input.hpp"
 #include "npy_output.hpp"
-#include "row_blocks.hpp"
+#include "pipeline.hpp"
 
 #include <softfold/softfold.hpp>
 
@@ -23,14 +22,13 @@ void run(const logsumexp_command& options) {
     logsumexp_of_long_rows(x, {.threads = options.threads}, options.scale, y);
     return atomic_output::commit({&y.file()});
   }
-  queue q({.threads = options.threads});
-  block_buffer buffer;
-  for_each_block(x, size_of(type), "logsumexp", [&](std::int64_t, const_matrix_ref block) {
-    const matrix_ref result = buffer.matrix(type, block.rows, 1);
-    logsumexp(q, block, {result.data, type, block.rows}, {.scale = options.scale});
-    q.wait();
-    y.write(result);
-  });
+  const auto compute = [&](queue& q, const_matrix_ref block, block_results result) {
+    logsumexp(q, block, {result[0].data, type, block.rows}, {.scale = options.scale});
+  };
+  compute_blocks(x, {.threads = options.threads}, "logsumexp",
+                 {.results = {{type, 1}}, .compute = compute, .take = [&](block_results result) {
+                    y.write(result[0]);
+                  }});
   atomic_output::commit({&y.file()});
 }
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "block_buffer.hpp"
 #include "commands.hpp"
 #include "failure.hpp"
 #include "long_rows.hpp"
 #include "npy_input.hpp"
 #include "npy_output.hpp"
-#include "row_blocks.hpp"
+#include "pipeline.hpp"
 
 #include <softfold/softfold.hpp>
 
@@ -31,15 +30,13 @@ void run(const softmax_command& options) {
     softmax_of_long_rows(x, {.threads = options.threads}, numeric, options.log, type, y);
     return atomic_output::commit({&y.file()});
   }
-  queue q({.threads = options.threads});
-  block_buffer buffer;
-  const std::size_t row_bytes = static_cast<std::size_t>(x.cols()) * size_of(type);
-  for_each_block(x, row_bytes, "softmax", [&](std::int64_t, const_matrix_ref block) {
-    const matrix_ref result = buffer.matrix(type, block.rows, block.cols);
-    (options.log ? log_softmax : softmax)(q, block, result, numeric);
-    q.wait();
-    y.write(result);
-  });
+  const auto compute = [&](queue& q, const_matrix_ref block, block_results result) {
+    (options.log ? log_softmax : softmax)(q, block, result[0], numeric);
+  };
+  compute_blocks(x, {.threads = options.threads}, "softmax",
+                 {.results = {{type, x.cols()}},
+                  .compute = compute,
+                  .take = [&](block_results result) { y.write(result[0]); }});
   atomic_output::commit({&y.file()});
 }
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "block_buffer.hpp"
 #include "commands.hpp"
 #include "failure.hpp"
 #include "labels.hpp"
 #include "long_rows.hpp"
 #include "npy_input.hpp"
 #include "npy_output.hpp"
-#include "row_blocks.hpp"
+#include "pipeline.hpp"
 #include "table.hpp"
 
 #include <softfold/softfold.hpp>
@@ -80,24 +79,21 @@ std::optional<table> make_table(const topk_command& options, const npy_input& x)
 void topk_of_blocks(const npy_input& x, const queue_options& on, const char* bar, std::int64_t k,
                     const topk_command& options, const std::function<void()>& begin,
                     const topk_body& take) {
-  queue q(on);
-  begin();
-  block_buffer probability_buffer;
-  block_buffer index_buffer;
-  block_buffer logit_buffer;
   const dtype type = x.wide_type();
-  const std::size_t row_bytes = static_cast<std::size_t>(k) * (2 * size_of(type) + 8);
-  for_each_block(x, row_bytes, bar, [&](std::int64_t, const_matrix_ref block) {
-    const matrix_ref probabilities = probability_buffer.matrix(type, block.rows, k);
-    const matrix_ref indices = index_buffer.matrix(dtype::i64, block.rows, k);
-    softmax_topk_options numeric = {.scale = options.scale};
-    if (options.logits) {
-      numeric.logits = logit_buffer.matrix(type, block.rows, k);
-    }
-    softmax_topk(q, block, probabilities, indices, numeric);
-    q.wait();
-    take(probabilities, indices, numeric.logits);
-  });
+  block_work work{.results = {{type, k}, {dtype::i64, k}}};
+  if (options.logits) {
+    work.results.push_back({type, k});
+  }
+  const auto logits_of = [](block_results result) {
+    return result.size() > 2 ? result[2] : matrix_ref();
+  };
+  work.compute = [&](queue& q, const_matrix_ref block, block_results result) {
+    softmax_topk(q, block, result[0], result[1],
+                 {.scale = options.scale, .logits = logits_of(result)});
+  };
+  work.take = [&](block_results result) { take(result[0], result[1], logits_of(result)); };
+  work.begin = begin;
+  compute_blocks(x, on, bar, work);
 }
 
 void run(const topk_command& options) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <softfold/config.hpp>
+#include <softfold/matrix_view.hpp>
 #include <softfold/queue.hpp>
 
 #include <cstddef>
@@ -31,6 +32,11 @@ class SOFTFOLD_API buffer {
 
   [[nodiscard]] void* data() const noexcept { return data_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  /// The start of the memory as a matrix without gaps between its rows.
+  template <element T>
+  [[nodiscard]] matrix_view<T> matrix(std::int64_t rows, std::int64_t cols) const noexcept {
+    return {static_cast<T*>(data_), rows, cols};
+  }
 
   /// Copies `bytes` from the host's memory to data() + offset, in the queue's order. `from` must
   /// stay as it is until q.wait(). Throws error(invalid_argument) if offset + bytes > size().

@@ -3,11 +3,9 @@
 /// The contenders of the cpu backend.
 #pragma once
 
-#include "../contender.hpp"
+#include "contender.hpp"
 
 namespace softfold::bench {
-
-[[nodiscard]] contender softfold_contender();
 
 [[nodiscard]] contender memcpy_contender();
 [[nodiscard]] contender copy_nontemporal_contender();

@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "case_list.hpp"
 #include "cases.hpp"
 
 #include <algorithm>
 #include <cstdint>
-#include <initializer_list>
 #include <span>
 #include <utility>
 
 namespace softfold::bench {
 namespace {
-
-struct shape {
-  std::int64_t rows, cols;
-  bool quick = false;
-};
 
 // From 65536 short rows to one long one, in cache and streaming.
 constexpr shape peer_shapes[] = {
@@ -38,27 +33,6 @@ constexpr std::int64_t streaming_elements = 1 << 26;  // 256 MiB of f32
 bool in_quick_sweep(std::int64_t cols) {
   return std::ranges::find(quick_columns, cols) != std::ranges::end(quick_columns);
 }
-
-class case_list {
- public:
-  void add(bench_case c, std::initializer_list<shape> shapes) {
-    for (const shape& s : shapes) {
-      add(c, s);
-    }
-  }
-  void add(bench_case c, const shape& s) {
-    c.rows = s.rows;
-    c.cols = s.cols;
-    c.quick = s.quick;
-    if (c.k <= c.cols) {
-      cases_.push_back(std::move(c));
-    }
-  }
-  [[nodiscard]] std::vector<bench_case> take() { return std::move(cases_); }
-
- private:
-  std::vector<bench_case> cases_;
-};
 
 void add_shapes(case_list& list, const std::vector<int>& threads) {
   for (const int t : threads) {

@@ -3,7 +3,7 @@
 /// Top-k by std::partial_sort.
 #pragma once
 
-#include "../contender.hpp"
+#include "contender.hpp"
 
 #include <softfold/matrix_view.hpp>
 

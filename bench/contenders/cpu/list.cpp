@@ -23,4 +23,12 @@ std::vector<contender> all_contenders() {
   };
 }
 
+std::string standard_peer(const bench_case& c) {
+  return c.op == operation::softmax_topk ? "onednn_partial_sort" : "onednn";
+}
+
+std::vector<std::string> ceilings(const bench_case& c) {
+  return {c.writes_matrix() ? "memcpy" : "scan"};
+}
+
 }  // namespace softfold::bench

@@ -3,7 +3,7 @@
 /// A oneDNN softmax over the rows of a matrix.
 #pragma once
 
-#include "../contender.hpp"
+#include "contender.hpp"
 
 #include <softfold/matrix_view.hpp>
 

@@ -1,0 +1,216 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Times PyTorch, torch.compile and a one-block Triton kernel on the cases of a GPU result.
+
+    peers_gpu.py --into RESULT.json [--seconds N]
+
+RESULT.json is what softfold_bench wrote on this device; the peers' times are added to its cases
+of normal input. Calls are timed as softfold_bench does it: events around each call, after reading
+four times the size of the L2 cache; the median over rounds. What does not fit into the seconds is
+left out, and said.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import time
+
+import results
+
+try:
+    import torch
+except ImportError:
+    torch = None
+try:
+    import triton
+    import triton.language as tl
+except ImportError:
+    triton = None
+
+NORMAL_PERIOD = 1000003
+LONGEST_TRITON_ROW = 131072  # in the registers of one block
+COMPILED_COLUMNS = (128, 512, 1024, 4096, 16384, 25000, 50257, 128256, 524288)
+MOST_CALLS = 100  # in one timing
+
+if triton:
+    @triton.jit
+    def softmax_rows(x, y, cols, block: tl.constexpr):
+        row = tl.program_id(0).to(tl.int64)
+        column = tl.arange(0, block)
+        inside = column < cols
+        value = tl.load(x + row * cols + column, mask=inside, other=-float("inf")).to(tl.float32)
+        power = tl.exp(value - tl.max(value, 0))
+        probability = power / tl.sum(power, 0)
+        tl.store(y + row * cols + column, probability.to(y.dtype.element_ty), mask=inside)
+
+
+class Clock:
+    """Times calls on the device."""
+
+    def __init__(self, settings, flush_bytes):
+        self.settings = settings
+        self.flush = torch.zeros(flush_bytes // 4, device="cuda")
+
+    def once(self, call):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.amax(self.flush)  # reads it
+        begin.record()
+        call()
+        end.record()
+        end.synchronize()
+        return begin.elapsed_time(end) * 1e-3
+
+    def rounds(self, call):
+        """Mean seconds of a call in each round, and the calls in a round."""
+        call()
+        once = self.once(call)
+        calls = max(1, min(MOST_CALLS, int(self.settings["min_time"] / once)))
+        seconds = []
+        while len(seconds) < self.settings["rounds"]:
+            seconds.append(statistics.fmean(self.once(call) for _ in range(calls)))
+            if (len(seconds) >= self.settings["fewest_rounds"]
+                    and sum(seconds) * calls > self.settings["budget"]):
+                break
+        return seconds, calls
+
+
+class Inputs:
+    """Normal elements, made once for each type; a case takes the first ones."""
+
+    TYPES = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16"}
+
+    def __init__(self, cases):
+        self.most = {}
+        for case in cases:
+            count = case["rows"] * case["cols"]
+            self.most[case["dtype"]] = max(count, self.most.get(case["dtype"], 0))
+        self.held, self.held_dtype = None, None
+
+    def get(self, case):
+        dtype = case["dtype"]
+        if dtype != self.held_dtype:
+            self.held = None  # its memory first
+            generator = torch.Generator(device="cuda").manual_seed(1)
+            period = 2 * torch.randn(NORMAL_PERIOD, device="cuda", generator=generator)
+            repeats = -(-self.most[dtype] // NORMAL_PERIOD)
+            self.held = period.to(getattr(torch, self.TYPES[dtype])).repeat(repeats)
+            self.held_dtype = dtype
+        return self.held[:case["rows"] * case["cols"]].view(case["rows"], case["cols"])
+
+
+def pytorch_call(case, x):
+    operation, k = case["operation"], case["k"]
+    if operation in ("softmax", "log_softmax"):
+        function = torch.softmax if operation == "softmax" else torch.log_softmax
+        y = torch.empty_like(x)
+        return lambda: function(x, -1, out=y)
+    return {
+        "logsumexp": lambda: torch.logsumexp(x, -1),
+        "topk": lambda: torch.topk(x, k),
+        "softmax_topk": lambda: torch.topk(torch.softmax(x, -1, dtype=torch.float32), k),
+    }[operation]
+
+
+def compile_call(case, x):
+    operation, k = case["operation"], case["k"]
+    if case["group"] == "sweep" and (case["cols"] not in COMPILED_COLUMNS
+                                     or case["dtype"] == "f16"):
+        return None
+    functions = {
+        "softmax": lambda x: torch.softmax(x, -1),
+        "log_softmax": lambda x: torch.log_softmax(x, -1),
+        "logsumexp": lambda x: torch.logsumexp(x, -1),
+        "softmax_topk": lambda x: torch.topk(torch.softmax(x, -1, dtype=torch.float32), k),
+    }
+    if operation not in functions or (operation == "softmax_topk" and k != 5):
+        return None
+    torch._dynamo.reset()  # one graph for each shape, none for any
+    compiled = torch.compile(functions[operation], dynamic=False)
+    return lambda: compiled(x)
+
+
+def triton_call(case, x):
+    rows, cols = x.shape
+    if case["operation"] != "softmax" or cols > LONGEST_TRITON_ROW or case["dtype"] == "f64":
+        return None
+    y = torch.empty_like(x)
+    block = triton.next_power_of_2(cols)
+    warps = next((w for most, w in ((2048, 4), (8192, 8), (32768, 16)) if block <= most), 32)
+
+    def call():
+        softmax_rows[(rows,)](x, y, cols, block=block, num_warps=warps)
+
+    call()
+    some = slice(0, min(rows, 4))
+    torch.testing.assert_close(y[some], torch.softmax(x[some], -1))
+    return call
+
+
+PEERS = {  # in this order: what takes long to compile comes last
+    "pytorch": (pytorch_call, torch),
+    "triton": (triton_call, torch and triton),
+    "torch_compile": (compile_call, torch and triton),
+}
+
+
+def time_peer(name, cases, inputs, clock, deadline):
+    """Adds the peer's results to the cases; returns how many it did not get to."""
+    for at, case in enumerate(cases):
+        if time.monotonic() > deadline:
+            return len(cases) - at
+        try:
+            call = PEERS[name][0](case, inputs.get(case))
+            if call is None:
+                continue
+            seconds, calls = clock.rounds(call)
+        except (RuntimeError, NotImplementedError) as error:  # no such kernel, no memory for it
+            print(f"{name}, {results.Case(case).label}: {str(error).splitlines()[0]}",
+                  file=sys.stderr)
+            continue
+        case["results"].append({
+            "name": name, "role": "peer", "seconds": statistics.median(seconds),
+            "lowest": min(seconds), "highest": max(seconds), "rounds": len(seconds),
+            "calls": calls})
+        print(f"{results.Case(case).label}: {name} {statistics.median(seconds) * 1e6:.1f} us",
+              flush=True)
+    return 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--into", required=True, help="a result of softfold_bench on this GPU")
+    parser.add_argument("--seconds", type=float, default=120)
+    arguments = parser.parse_args()
+    deadline = time.monotonic() + arguments.seconds
+    if torch is None or not torch.cuda.is_available():
+        print("without the Python peers: no PyTorch that sees a GPU")
+        return
+    with open(arguments.into, encoding="utf-8") as file:
+        document = json.load(file)
+    # By type: the elements of one are held at a time.
+    cases = sorted((c for c in document["cases"] if c["input"] == "normal"),
+                   key=lambda c: c["dtype"])
+    for case in cases:  # of an earlier time
+        case["results"] = [r for r in case["results"] if r["name"] not in PEERS]
+    inputs = Inputs(cases)
+    clock = Clock(document["settings"], document["machine"]["flush_bytes"])
+    heads = []
+    with torch.inference_mode():
+        for name, (_, module) in PEERS.items():
+            if not module:
+                print(f"without {name}: the Python package triton is not installed")
+                heads.append({"name": name, "role": "peer", "absent": "triton"})
+                continue
+            left = time_peer(name, cases, inputs, clock, deadline)
+            if left:
+                print(f"{name}: out of time, {left} cases left out (--seconds)")
+            version = triton.__version__ if name == "triton" else torch.__version__
+            heads.append({"name": name, "role": "peer", "version": version})
+    document["contenders"] = [c for c in document["contenders"] if c["name"] not in PEERS] + heads
+    results.write(arguments.into, document)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+# Dependencies of the programs around the library.
+include_guard()
+
+# softfold_find(PACKAGE VERSION TARGET HEADER [LIBRARY]): the target of the package, from its CMake
+# files or, where it is installed without them, from its header and library. Sets PACKAGE_FOUND.
+function(softfold_find package version target header)
+  find_package(${package} ${version} QUIET)
+  if(TARGET ${target})
+    set(found TRUE)
+  else()
+    find_path(SOFTFOLD_${package}_INCLUDE ${header})
+    set(found ${SOFTFOLD_${package}_INCLUDE})
+    if(ARGC GREATER 4)
+      find_library(SOFTFOLD_${package}_LIBRARY ${ARGV4})
+      if(NOT SOFTFOLD_${package}_LIBRARY)
+        set(found FALSE)
+      endif()
+    endif()
+    if(found)
+      set(found TRUE)
+      add_library(${target} INTERFACE IMPORTED GLOBAL)
+      target_include_directories(${target} SYSTEM INTERFACE "${SOFTFOLD_${package}_INCLUDE}")
+      if(ARGC GREATER 4)
+        find_package(Threads REQUIRED)
+        target_link_libraries(${target} INTERFACE "${SOFTFOLD_${package}_LIBRARY}" Threads::Threads)
+      endif()
+    endif()
+  endif()
+  set(${package}_FOUND ${found} PARENT_SCOPE)
+endfunction()
