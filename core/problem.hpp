@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Each entry point's arguments as one checked value: what an entry hands from its check to its
+/// plan and launch, the same in every backend.
+#pragma once
+
+#include <core/check.hpp>
+
+#include <softfold/softfold.hpp>
+
+#include <cstdint>
+
+namespace softfold::core {
+
+enum class operation : std::uint8_t { softmax, log_softmax, logsumexp };
+
+/// softmax, log_softmax and logsumexp.
+struct row_problem {
+  operation what;
+  const_matrix_ref x;
+  matrix_ref y;  ///< logsumexp: [rows, 1]
+  double scale;
+  empty_row policy;
+};
+
+/// topk and softmax_topk. Outputs without data are not wanted.
+struct topk_problem {
+  const_matrix_ref x;
+  matrix_ref indices;
+  matrix_ref values;         ///< topk's values, softmax_topk's logits
+  matrix_ref probabilities;  ///< if wanted, the row is folded
+  vector_ref lse;
+  double scale;
+  empty_row policy;
+
+  [[nodiscard]] bool folds() const { return probabilities.data != nullptr || lse.data != nullptr; }
+  [[nodiscard]] bool empty() const {
+    return x.rows == 0 || (indices.cols == 0 && lse.data == nullptr);
+  }
+};
+
+struct fold_problem {
+  const_matrix_ref x;
+  partials_ref partials;
+  double scale;
+};
+
+struct combine_problem {
+  const_partials_ref more;
+  partials_ref partials;
+};
+
+struct normalize_problem {
+  const_matrix_ref x;
+  const_partials_ref partials;
+  matrix_ref y;
+  double scale;
+  empty_row policy;
+};
+
+/// softmax and log_softmax, which `name` says.
+inline row_problem check_softmax(const char* name, operation what, const const_matrix_ref& x,
+                                 const matrix_ref& y, const softmax_options& options) {
+  check_input({name, "x"}, x);
+  check_output({name, "y"}, y, x.rows, x.cols, x.type);
+  const double scale = check_scale(name, options.scale, x.type);
+  check_empty_row(name, options.empty_row);
+  check_overlap(name, {"x", x}, {{"y", y}}, true);
+  return {what, x, y, scale, options.empty_row};
+}
+
+inline row_problem check_logsumexp(const const_matrix_ref& x, const vector_ref& lse,
+                                   const logsumexp_options& options) {
+  constexpr const char* name = "logsumexp";
+  check_input({name, "x"}, x);
+  check_output_type({name, "lse"}, lse.type, x.type);
+  const const_matrix_ref column = check_vector({name, "lse"}, lse.data, lse.type, lse.size, x.rows);
+  const double scale = check_scale(name, options.scale, x.type);
+  check_overlap(name, {"x", x}, {{"lse", column}}, false);
+  return {operation::logsumexp, x, {lse.data, lse.type, x.rows, 1, 1}, scale, empty_row::nan};
+}
+
+inline topk_problem check_topk(const const_matrix_ref& x, const matrix_ref& values,
+                               const matrix_ref& indices) {
+  constexpr const char* name = "topk";
+  check_input({name, "x"}, x);
+  check_indices({name, "indices"}, indices, x);
+  check_output({name, "values"}, values, x.rows, indices.cols, x.type);
+  check_overlap(name, {"x", x}, {{"values", values}, {"indices", indices}}, false);
+  return {x, indices, values, {}, {}, 1, empty_row::nan};
+}
+
+inline topk_problem check_softmax_topk(const const_matrix_ref& x, const matrix_ref& probabilities,
+                                       const matrix_ref& indices,
+                                       const softmax_topk_options& options) {
+  constexpr const char* name = "softmax_topk";
+  const std::int64_t k = indices.cols;
+  check_input({name, "x"}, x);
+  check_indices({name, "indices"}, indices, x);
+  check_output({name, "probabilities"}, probabilities, x.rows, k, x.type);
+  const double scale = check_scale(name, options.scale, x.type);
+  check_empty_row(name, options.empty_row);
+  const matrix_ref& logits = options.logits;
+  if (logits.data != nullptr) {
+    check_output({name, "logits"}, logits, x.rows, k, x.type);
+  }
+  const vector_ref& lse = options.lse;
+  const_matrix_ref lse_column;
+  if (lse.data != nullptr) {
+    check_output_type({name, "lse"}, lse.type, x.type);
+    lse_column = check_vector({name, "lse"}, lse.data, lse.type, lse.size, x.rows);
+  }
+  check_overlap(name, {"x", x},
+                {{"probabilities", probabilities},
+                 {"indices", indices},
+                 {"logits", logits.data != nullptr ? logits : matrix_ref{}},
+                 {"lse", lse_column}},
+                false);
+  return {x, indices, logits, probabilities, lse, scale, options.empty_row};
+}
+
+inline fold_problem check_fold(const const_matrix_ref& x_part, const partials_ref& partials,
+                               const logsumexp_options& options) {
+  constexpr const char* name = "fold";
+  check_input({name, "x_part"}, x_part);
+  const const_matrix_ref states =
+      check_partials({name, "partials"}, partials, x_part.rows, arithmetic_type(x_part.type));
+  const double scale = check_scale(name, options.scale, x_part.type);
+  check_overlap(name, {"x_part", x_part}, {{"partials", states}}, false);
+  return {x_part, partials, scale};
+}
+
+inline combine_problem check_combine(const const_partials_ref& more, const partials_ref& partials) {
+  constexpr const char* name = "combine";
+  if (more.type != dtype::f32 && more.type != dtype::f64) {
+    fail(errc::unsupported_type, {name, "more"}, ".type", name_of(more.type), "f32 or f64 states");
+  }
+  const const_matrix_ref from = check_partials({name, "more"}, more, more.size, more.type);
+  const const_matrix_ref to = check_partials({name, "partials"}, partials, more.size, more.type);
+  check_overlap(name, {"more", from}, {{"partials", to}}, true);
+  return {more, partials};
+}
+
+inline normalize_problem check_normalize(const const_matrix_ref& x_part,
+                                         const const_partials_ref& partials, const matrix_ref& y,
+                                         const softmax_options& options) {
+  constexpr const char* name = "normalize";
+  check_input({name, "x_part"}, x_part);
+  const const_matrix_ref states =
+      check_partials({name, "partials"}, partials, x_part.rows, arithmetic_type(x_part.type));
+  check_output({name, "y"}, y, x_part.rows, x_part.cols, x_part.type);
+  const double scale = check_scale(name, options.scale, x_part.type);
+  check_empty_row(name, options.empty_row);
+  check_overlap(name, {"x_part", x_part}, {{"y", y}}, true);
+  check_overlap(name, {"partials", states}, {{"y", y}}, false);
+  return {x_part, partials, y, scale, options.empty_row};
+}
+
+}  // namespace softfold::core
