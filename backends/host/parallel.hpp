@@ -21,11 +21,9 @@ namespace softfold::inline SOFTFOLD_BACKEND::host {
 /// work(slot) on every thread of the executor that has time for it; returns when all are done.
 template <class Work>
 void on_all_threads(executor& threads, Work&& work) {
-  threads.run(
-      [](void* argument, int slot) {
-        (*static_cast<std::remove_reference_t<Work>*>(argument))(slot);
-      },
-      &work);
+  threads.run([](void* argument,
+                 int slot) { (*static_cast<std::remove_reference_t<Work>*>(argument))(slot); },
+              &work);
 }
 
 /// Numbers 0, ..., n - 1, each given out once. Every slot has a range of its own and takes from

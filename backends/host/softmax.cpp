@@ -120,9 +120,8 @@ class row_writer {
   split_number lse_{};
 };
 
-void run_map_row(executor& queue, const problem& p, const plan& plan,
-                 const typed_kernels& kernels, const void* x, void* y, segment_state* segments,
-                 void* kept) {
+void run_map_row(executor& queue, const problem& p, const plan& plan, const typed_kernels& kernels,
+                 const void* x, void* y, segment_state* segments, void* kept) {
   row_fold fold(kernels, x, p.x.cols, p.scale, segments, kept);
   row_writer writer(p, plan, kernels, x, y, fold);
   const std::int64_t n = segments_of(p.x.cols);
@@ -146,8 +145,7 @@ void run_map_row(executor& queue, const problem& p, const plan& plan,
   }
 }
 
-void run_rows(executor& queue, const problem& p, const plan& plan,
-              const typed_kernels& kernels) {
+void run_rows(executor& queue, const problem& p, const plan& plan, const typed_kernels& kernels) {
   const task_scratch need = scratch_of(p, plan);
   const int tasks = plan.over == spread::rows ? queue.threads : 1;
   std::byte* const scratch = queue.scratch.at_least(need.each * static_cast<std::size_t>(tasks));
