@@ -66,7 +66,8 @@ class host_space final : public space, private host::executor {
   /// One team of one thread for each slot. A range, not a TeamPolicy: the same teams without the
   /// memory that a team policy shares between calls, so that queues may run at once.
   void run(void (*work)(void* argument, int slot), void* argument) override {
-    using policy = Kokkos::RangePolicy<Exec, Kokkos::Schedule<Kokkos::Static>, Kokkos::IndexType<int>>;
+    using policy =
+        Kokkos::RangePolicy<Exec, Kokkos::Schedule<Kokkos::Static>, Kokkos::IndexType<int>>;
     policy slots(exec_, 0, threads);
     slots.set_chunk_size(1);
     Kokkos::parallel_for("softfold", slots, [=](int slot) { work(argument, slot); });

@@ -44,8 +44,9 @@ template <class Space>
 using bytes_view =
     Kokkos::View<char*, Space, Kokkos::MemoryTraits<static_cast<unsigned>(Kokkos::Unmanaged)>>;
 template <class Space>
-using const_bytes_view = Kokkos::View<const char*, Space,
-                                      Kokkos::MemoryTraits<static_cast<unsigned>(Kokkos::Unmanaged)>>;
+using const_bytes_view =
+    Kokkos::View<const char*, Space,
+                 Kokkos::MemoryTraits<static_cast<unsigned>(Kokkos::Unmanaged)>>;
 
 /// Copies from one memory space to another in the order of an execution space's work.
 template <class From, class To, class Exec>

@@ -12,9 +12,9 @@ namespace {
 
 std::unique_ptr<kokkos_backend::space> make_space(const queue_options& options) {
   if (options.threads < 0) {
-    throw error(errc::invalid_argument, "queue: options.threads is " +
-                                            std::to_string(options.threads) +
-                                            ", expected 0 or more");
+    throw error(
+        errc::invalid_argument,
+        "queue: options.threads is " + std::to_string(options.threads) + ", expected 0 or more");
   }
   runtime::start();
   return kokkos_backend::default_space(options.threads);

@@ -3,20 +3,34 @@
 /// The execution spaces that this Kokkos has, and which kernels run on each.
 #include "host_space.hpp"
 #include "queue_state.hpp"
+#include "team_space.hpp"
 
 #include <softfold/kokkos.hpp>
 
 #include <Kokkos_Core.hpp>
 
+#include <cstdlib>
 #include <memory>
+#include <string_view>
 
 namespace softfold {
 inline namespace kokkos {
 namespace {
 
+/// Tests run the devices' kernels on the host.
+bool teams_forced() {
+  const char* const forced = std::getenv("SOFTFOLD_KOKKOS_KERNELS");
+  return forced != nullptr && std::string_view(forced) == "teams";
+}
+
 template <class Exec>
 std::unique_ptr<kokkos_backend::space> space_of(const Exec& exec, int threads) {
-  return std::make_unique<kokkos_backend::host_space<Exec>>(exec, threads);
+  if constexpr (kokkos_backend::works_on_host_memory<Exec>) {
+    if (!teams_forced()) {
+      return std::make_unique<kokkos_backend::host_space<Exec>>(exec, threads);
+    }
+  }
+  return std::make_unique<kokkos_backend::team_space<Exec>>(exec);
 }
 
 }  // namespace

@@ -23,8 +23,8 @@
 /// - Every call takes a queue_on, which keeps its scratch memory, or an execution space instance,
 ///   for which a queue is made that lasts as long as the call.
 /// - Kokkos has to be initialised while queues and buffers live. A program that does it itself does
-///   so before its first softfold::queue, and lets queues go before Kokkos::finalize(). Where no one
-///   has, the first queue initialises Kokkos, and it is finalised when the program exits.
+///   so before its first softfold::queue, and lets queues go before Kokkos::finalize(). Where no
+///   one has, the first queue initialises Kokkos, and it is finalised when the program exits.
 ///
 /// Everything else is as softfold.hpp says, errors too.
 #pragma once
@@ -86,8 +86,7 @@ requires(std::is_same_v<T, Kokkos::Experimental::half_t> && sizeof(T) == 2) stru
   using type = half;
 };
 template <class T>
-requires(std::is_same_v<T, Kokkos::Experimental::bhalf_t> &&
-         sizeof(T) == 2) struct element_of<T> {
+requires(std::is_same_v<T, Kokkos::Experimental::bhalf_t> && sizeof(T) == 2) struct element_of<T> {
   using type = bfloat16;
 };
 #endif
@@ -187,8 +186,8 @@ class access {
 
  private:
   [[nodiscard]] element* data() const {
-    return reinterpret_cast<element*>(
-        shape_.contiguous ? const_cast<stored*>(view_.data()) : copy_.data());
+    return reinterpret_cast<element*>(shape_.contiguous ? const_cast<stored*>(view_.data())
+                                                        : copy_.data());
   }
 
   Exec exec_;
