@@ -7,6 +7,13 @@ if(SOFTFOLD_SANITIZE)
   add_link_options(-fsanitize=${SOFTFOLD_SANITIZE})
 endif()
 
+if(SOFTFOLD_BUILD_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "SOFTFOLD_BUILD_FUZZ needs clang, for libFuzzer: -DCMAKE_CXX_COMPILER=clang++.")
+  endif()
+  add_compile_options(-fsanitize=fuzzer-no-link)  # coverage, for the fuzzer to steer by
+endif()
+
 # softfold_compile(TARGET): C++20, warnings, and arithmetic exactly as written. Contraction is
 # off because a product and a sum fused on one machine and not on another would change bits;
 # where a fused operation is wanted the code says so.
@@ -21,12 +28,20 @@ endfunction()
 # softfold_library(NAME BACKEND sources...): the library of one backend, softfold_<backend>,
 # with the targets softfold::softfold and softfold::<backend>.
 function(softfold_library backend)
+  find_package(ZLIB QUIET)
+  if(NOT ZLIB_FOUND)
+    message(FATAL_ERROR "softfold needs zlib: install zlib1g-dev (Debian) or set ZLIB_ROOT.")
+  endif()
   set(name softfold_${backend})
-  add_library(${name} ${ARGN})
+  # What is the same for every backend.
+  set(shared_sources c_interface.cpp row_states.cpp state_format.cpp)
+  list(TRANSFORM shared_sources PREPEND "${PROJECT_SOURCE_DIR}/core/")
+  add_library(${name} ${ARGN} ${shared_sources})
   add_library(softfold::softfold ALIAS ${name})
   add_library(softfold::${backend} ALIAS ${name})
   softfold_compile(${name})
-  target_link_libraries(${name} PRIVATE $<BUILD_INTERFACE:softfold_core>)
+  target_link_libraries(${name} PRIVATE $<BUILD_INTERFACE:softfold_core> ZLIB::ZLIB)
+  set_property(GLOBAL APPEND PROPERTY SOFTFOLD_PC_REQUIRES zlib)
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_compile_definitions(${name} PUBLIC SOFTFOLD_BACKEND=${backend})

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <initializer_list>
 #include <limits>
 #include <string>
@@ -25,6 +26,22 @@ struct argument {
                               const std::string& value, const std::string& expected) {
   throw error(code, std::string(arg.function) + ": " + arg.name + property + " is " + value +
                         ", expected " + expected);
+}
+
+/// A number as it was given: std::to_string has six decimals only.
+inline std::string text_of(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.17g", value);
+  return text;
+}
+
+/// rows * cols elements of `size` bytes: that their bytes can be counted.
+inline void check_sizes(argument arg, std::int64_t rows, std::int64_t cols, std::int64_t size) {
+  std::int64_t bytes = 0;
+  if (__builtin_mul_overflow(rows, cols, &bytes) || __builtin_mul_overflow(bytes, size, &bytes)) {
+    fail(errc::invalid_argument, arg, "",
+         std::to_string(rows) + " x " + std::to_string(cols) + " elements", "less than 2^63 bytes");
+  }
 }
 
 /// Bytes from the first to past the last element of a matrix; 0 if it has none.
@@ -92,16 +109,22 @@ inline void check_output_type(argument arg, dtype output, dtype input) {
   }
 }
 
+/// The shape of another argument.
+inline void check_shape(argument arg, const const_matrix_ref& m, std::int64_t rows,
+                        std::int64_t cols) {
+  if (m.rows != rows) {
+    fail(errc::invalid_argument, arg, ".rows", std::to_string(m.rows), std::to_string(rows));
+  }
+  if (m.cols != cols) {
+    fail(errc::invalid_argument, arg, ".cols", std::to_string(m.cols), std::to_string(cols));
+  }
+}
+
 /// A matrix output of a given shape.
 inline std::int64_t check_output(argument arg, const matrix_ref& y, std::int64_t rows,
                                  std::int64_t cols, dtype input) {
   check_output_type(arg, y.type, input);
-  if (y.rows != rows) {
-    fail(errc::invalid_argument, arg, ".rows", std::to_string(y.rows), std::to_string(rows));
-  }
-  if (y.cols != cols) {
-    fail(errc::invalid_argument, arg, ".cols", std::to_string(y.cols), std::to_string(cols));
-  }
+  check_shape(arg, y, rows, cols);
   return check_matrix(arg, y);
 }
 
@@ -114,6 +137,13 @@ inline const_matrix_ref check_vector(argument arg, const void* data, dtype type,
   const const_matrix_ref column{data, type, rows, 1, 1};
   check_matrix(arg, column);
   return column;
+}
+
+/// A type that row states come in.
+inline void check_state_type(argument arg, dtype type) {
+  if (type != dtype::f32 && type != dtype::f64) {
+    fail(errc::unsupported_type, arg, ".type", name_of(type), "f32 or f64 states");
+  }
 }
 
 /// Row states: a two-column matrix of f32 or f64. Returns their view as such.
@@ -149,16 +179,24 @@ inline void check_empty_row(const char* function, empty_row policy) {
   }
 }
 
+inline void check_index_type(argument arg, dtype type) {
+  if (type != dtype::i32 && type != dtype::i64) {
+    fail(errc::unsupported_type, arg, ".type", name_of(type), "i32 or i64");
+  }
+}
+
+/// Indices of rows of x: i32 or i64, as many rows as x.
+inline void check_index_rows(argument arg, const matrix_ref& indices, std::int64_t rows) {
+  check_index_type(arg, indices.type);
+  if (indices.rows != rows) {
+    fail(errc::invalid_argument, arg, ".rows", std::to_string(indices.rows), std::to_string(rows));
+  }
+}
+
 /// Indices of a top-k: i32 or i64, [rows, k] with k <= cols, wide enough for cols.
 inline std::int64_t check_indices(argument arg, const matrix_ref& indices,
                                   const const_matrix_ref& x) {
-  if (indices.type != dtype::i32 && indices.type != dtype::i64) {
-    fail(errc::unsupported_type, arg, ".type", name_of(indices.type), "i32 or i64");
-  }
-  if (indices.rows != x.rows) {
-    fail(errc::invalid_argument, arg, ".rows", std::to_string(indices.rows),
-         std::to_string(x.rows));
-  }
+  check_index_rows(arg, indices, x.rows);
   if (indices.cols < 0 || indices.cols > x.cols) {
     fail(errc::invalid_argument, arg, ".cols (k)", std::to_string(indices.cols),
          "0 to x.cols = " + std::to_string(x.cols));

@@ -4,10 +4,11 @@
 /// plan and launch, the same in every backend.
 #pragma once
 
-#include <core/check.hpp>
+#include <core/check_lists.hpp>
 
 #include <softfold/softfold.hpp>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace softfold::core {
@@ -23,20 +24,34 @@ struct row_problem {
   empty_row policy;
 };
 
-/// topk and softmax_topk. Outputs without data are not wanted.
+/// topk, softmax_topk and fold_topk. Outputs without data are not wanted.
 struct topk_problem {
   const_matrix_ref x;
   matrix_ref indices;
-  matrix_ref values;         ///< topk's values, softmax_topk's logits
-  matrix_ref probabilities;  ///< if wanted, the row is folded
-  vector_ref lse;
-  double scale;
-  empty_row policy;
+  matrix_ref values;              ///< the elements themselves: softmax_topk's logits
+  matrix_ref probabilities = {};  ///< if wanted, the row is folded
+  vector_ref lse = {};
+  partials_ref partials = {};
+  double scale = 1;
+  empty_row policy = empty_row::nan;
+  std::int64_t column_offset = 0;
 
-  [[nodiscard]] bool folds() const { return probabilities.data != nullptr || lse.data != nullptr; }
-  [[nodiscard]] bool empty() const {
-    return x.rows == 0 || (indices.cols == 0 && lse.data == nullptr);
+  [[nodiscard]] bool folds() const {
+    return probabilities.data != nullptr || lse.data != nullptr || partials.data != nullptr;
   }
+  /// Elements to select; a list may be longer.
+  [[nodiscard]] std::int64_t k() const { return std::min(indices.cols, x.cols); }
+  [[nodiscard]] bool empty() const {
+    return x.rows == 0 || (indices.cols == 0 && lse.data == nullptr && partials.data == nullptr);
+  }
+};
+
+/// combine_topk.
+struct lists_problem {
+  const_matrix_ref more_values;
+  const_matrix_ref more_indices;
+  matrix_ref values;
+  matrix_ref indices;
 };
 
 struct fold_problem {
@@ -50,17 +65,25 @@ struct combine_problem {
   partials_ref partials;
 };
 
+/// logsumexp of states.
+struct state_problem {
+  const_partials_ref partials;
+  vector_ref lse;
+};
+
+/// normalize and log_normalize.
 struct normalize_problem {
   const_matrix_ref x;
   const_partials_ref partials;
   matrix_ref y;
   double scale;
   empty_row policy;
+  bool log;
 };
 
 /// softmax and log_softmax, which `name` says.
-inline row_problem check_softmax(const char* name, operation what, const const_matrix_ref& x,
-                                 const matrix_ref& y, const softmax_options& options) {
+inline row_problem checked_softmax(const char* name, operation what, const const_matrix_ref& x,
+                                   const matrix_ref& y, const softmax_options& options) {
   check_input({name, "x"}, x);
   check_output({name, "y"}, y, x.rows, x.cols, x.type);
   const double scale = check_scale(name, options.scale, x.type);
@@ -69,8 +92,8 @@ inline row_problem check_softmax(const char* name, operation what, const const_m
   return {what, x, y, scale, options.empty_row};
 }
 
-inline row_problem check_logsumexp(const const_matrix_ref& x, const vector_ref& lse,
-                                   const logsumexp_options& options) {
+inline row_problem checked_logsumexp(const const_matrix_ref& x, const vector_ref& lse,
+                                     const logsumexp_options& options) {
   constexpr const char* name = "logsumexp";
   check_input({name, "x"}, x);
   check_output_type({name, "lse"}, lse.type, x.type);
@@ -80,19 +103,19 @@ inline row_problem check_logsumexp(const const_matrix_ref& x, const vector_ref& 
   return {operation::logsumexp, x, {lse.data, lse.type, x.rows, 1, 1}, scale, empty_row::nan};
 }
 
-inline topk_problem check_topk(const const_matrix_ref& x, const matrix_ref& values,
-                               const matrix_ref& indices) {
+inline topk_problem checked_topk(const const_matrix_ref& x, const matrix_ref& values,
+                                 const matrix_ref& indices) {
   constexpr const char* name = "topk";
   check_input({name, "x"}, x);
   check_indices({name, "indices"}, indices, x);
   check_output({name, "values"}, values, x.rows, indices.cols, x.type);
   check_overlap(name, {"x", x}, {{"values", values}, {"indices", indices}}, false);
-  return {x, indices, values, {}, {}, 1, empty_row::nan};
+  return {.x = x, .indices = indices, .values = values};
 }
 
-inline topk_problem check_softmax_topk(const const_matrix_ref& x, const matrix_ref& probabilities,
-                                       const matrix_ref& indices,
-                                       const softmax_topk_options& options) {
+inline topk_problem checked_softmax_topk(const const_matrix_ref& x, const matrix_ref& probabilities,
+                                         const matrix_ref& indices,
+                                         const softmax_topk_options& options) {
   constexpr const char* name = "softmax_topk";
   const std::int64_t k = indices.cols;
   check_input({name, "x"}, x);
@@ -116,11 +139,17 @@ inline topk_problem check_softmax_topk(const const_matrix_ref& x, const matrix_r
                  {"logits", logits.data != nullptr ? logits : matrix_ref{}},
                  {"lse", lse_column}},
                 false);
-  return {x, indices, logits, probabilities, lse, scale, options.empty_row};
+  return {.x = x,
+          .indices = indices,
+          .values = logits,
+          .probabilities = probabilities,
+          .lse = lse,
+          .scale = scale,
+          .policy = options.empty_row};
 }
 
-inline fold_problem check_fold(const const_matrix_ref& x_part, const partials_ref& partials,
-                               const logsumexp_options& options) {
+inline fold_problem checked_fold(const const_matrix_ref& x_part, const partials_ref& partials,
+                                 const logsumexp_options& options) {
   constexpr const char* name = "fold";
   check_input({name, "x_part"}, x_part);
   const const_matrix_ref states =
@@ -130,30 +159,47 @@ inline fold_problem check_fold(const const_matrix_ref& x_part, const partials_re
   return {x_part, partials, scale};
 }
 
-inline combine_problem check_combine(const const_partials_ref& more, const partials_ref& partials) {
+inline combine_problem checked_combine(const const_partials_ref& more,
+                                       const partials_ref& partials) {
   constexpr const char* name = "combine";
-  if (more.type != dtype::f32 && more.type != dtype::f64) {
-    fail(errc::unsupported_type, {name, "more"}, ".type", name_of(more.type), "f32 or f64 states");
-  }
+  check_state_type({name, "more"}, more.type);
   const const_matrix_ref from = check_partials({name, "more"}, more, more.size, more.type);
   const const_matrix_ref to = check_partials({name, "partials"}, partials, more.size, more.type);
   check_overlap(name, {"more", from}, {{"partials", to}}, true);
   return {more, partials};
 }
 
-inline normalize_problem check_normalize(const const_matrix_ref& x_part,
-                                         const const_partials_ref& partials, const matrix_ref& y,
-                                         const softmax_options& options) {
-  constexpr const char* name = "normalize";
-  check_input({name, "x_part"}, x_part);
-  const const_matrix_ref states =
-      check_partials({name, "partials"}, partials, x_part.rows, arithmetic_type(x_part.type));
-  check_output({name, "y"}, y, x_part.rows, x_part.cols, x_part.type);
-  const double scale = check_scale(name, options.scale, x_part.type);
-  check_empty_row(name, options.empty_row);
-  check_overlap(name, {"x_part", x_part}, {{"y", y}}, true);
-  check_overlap(name, {"partials", states}, {{"y", y}}, false);
-  return {x_part, partials, y, scale, options.empty_row};
+/// normalize and log_normalize, which `name` says.
+inline normalize_problem checked_normalize(const char* name, bool log,
+                                           const const_matrix_ref& x_part,
+                                           const const_partials_ref& partials, const matrix_ref& y,
+                                           const softmax_options& options) {
+  const double scale = check_normalize(name, x_part, partials, y, options);
+  return {x_part, partials, y, scale, options.empty_row, log};
+}
+
+inline state_problem checked_logsumexp(const const_partials_ref& partials, const vector_ref& lse) {
+  check_logsumexp("logsumexp", partials, lse);
+  return {partials, lse};
+}
+
+inline topk_problem checked_fold_topk(const const_matrix_ref& x_part, const partials_ref& partials,
+                                      const matrix_ref& values, const matrix_ref& indices,
+                                      const fold_topk_options& options) {
+  const double scale = check_fold_topk("fold_topk", x_part, partials, values, indices, options);
+  return {.x = x_part,
+          .indices = indices,
+          .values = values,
+          .partials = partials,
+          .scale = scale,
+          .column_offset = options.column_offset};
+}
+
+inline lists_problem checked_combine_topk(const const_matrix_ref& more_values,
+                                          const const_matrix_ref& more_indices,
+                                          const matrix_ref& values, const matrix_ref& indices) {
+  check_combine_topk("combine_topk", more_values, more_indices, values, indices);
+  return {more_values, more_indices, values, indices};
 }
 
 }  // namespace softfold::core

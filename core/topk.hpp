@@ -109,6 +109,47 @@ struct topk_monoid {
   }
 };
 
+/// One row's sorted list of a run-time length, in the caller's memory. Entries of negative index
+/// are absent.
+template <class T, class Index>
+struct sorted_list {
+  using arithmetic = std::conditional_t<std::is_same_v<std::remove_cv_t<T>, double>, double, float>;
+  T* values;
+  Index* indices;
+
+  SOFTFOLD_HD constexpr ranked<arithmetic> operator[](std::int64_t i) const {
+    if (indices[i] < 0) {
+      return {};
+    }
+    return {static_cast<arithmetic>(values[i]), indices[i]};
+  }
+};
+
+/// topk_monoid's combine on such lists of k entries, in place: `to` becomes the k best of both.
+/// O(k), no other memory. Of lists that are not sorted, it makes some k of their entries.
+template <class T, class Index>
+SOFTFOLD_HD constexpr void combine_sorted(const sorted_list<const T, const Index>& more,
+                                          const sorted_list<T, Index>& to, std::int64_t k) {
+  std::int64_t from_more = 0;
+  while (from_more < k && ranks_before(more[from_more], to[k - 1 - from_more])) {
+    ++from_more;
+  }
+  // How many entries each list gives is known now: merge them from the back.
+  std::int64_t from_to = k - from_more;
+  for (std::int64_t i = k - 1; i >= 0; --i) {
+    const bool take_more =
+        from_more > 0 && (from_to == 0 || ranks_before(to[from_to - 1], more[from_more - 1]));
+    const std::int64_t source = take_more ? --from_more : --from_to;
+    to.values[i] = take_more ? more.values[source] : to.values[source];
+    to.indices[i] = take_more ? more.indices[source] : to.indices[source];
+    if (to.indices[i] < 0) {
+      to.values[i] =
+          T(-std::numeric_limits<typename sorted_list<T, Index>::arithmetic>::infinity());
+      to.indices[i] = Index{-1};
+    }
+  }
+}
+
 /// Softmax + top-k: (m, d, best K) as one monoid.
 template <class T, int K>
 using softmax_topk_monoid = product_monoid<max_sum_monoid<T>, topk_monoid<T, K>>;

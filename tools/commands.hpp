@@ -18,6 +18,9 @@ void add_info(CLI::App& app);
 void add_softmax(CLI::App& app);
 void add_logsumexp(CLI::App& app);
 void add_topk(CLI::App& app);
+void add_fold(CLI::App& app);
+void add_merge(CLI::App& app);
+void add_finish(CLI::App& app);
 
 /// What the commands that work on a matrix have in common.
 struct matrix_options {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "block_buffer.hpp"
 #include "commands.hpp"
+#include "long_rows.hpp"
 #include "npy_input.hpp"
 #include "npy_output.hpp"
 #include "row_blocks.hpp"
@@ -18,6 +19,10 @@ void run(const logsumexp_command& options) {
   const npy_input x(options.input, options.bf16);
   const dtype type = x.wide_type();
   npy_output y(options.output, type, x.leading_shape(), x);
+  if (has_long_rows(x)) {
+    logsumexp_of_long_rows(x, {.threads = options.threads}, options.scale, y);
+    return atomic_output::commit({&y.file()});
+  }
   queue q({.threads = options.threads});
   block_buffer buffer;
   for_each_block(x, size_of(type), "logsumexp", [&](std::int64_t, const_matrix_ref block) {

@@ -34,6 +34,9 @@ int run(int argc, char** argv) {
   add_softmax(app);
   add_logsumexp(app);
   add_topk(app);
+  add_fold(app);
+  add_merge(app);
+  add_finish(app);
   app.footer("See 'softfold COMMAND --help' for the options of a command.");
   try {
     app.parse(argc, argv);

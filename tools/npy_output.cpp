@@ -6,8 +6,8 @@
 namespace softfold::tool {
 
 npy_output::npy_output(const std::string& path, dtype type, std::span<const std::int64_t> shape,
-                       const npy_input& input)
-    : file_(path, input.file()) {
+                       const mapped_file& input)
+    : file_(path, input) {
   const std::string header = make_npy_header(type, shape);
   file_.write(std::as_bytes(std::span(header)));
 }

@@ -18,7 +18,10 @@ class npy_output {
  public:
   /// Throws failure if the file cannot be written, or is the input.
   npy_output(const std::string& path, dtype type, std::span<const std::int64_t> shape,
-             const npy_input& input);
+             const mapped_file& input);
+  npy_output(const std::string& path, dtype type, std::span<const std::int64_t> shape,
+             const npy_input& input)
+      : npy_output(path, type, shape, input.file()) {}
 
   /// Appends rows without gaps between them.
   void write(const_matrix_ref block);

@@ -2,6 +2,7 @@
 #include "block_buffer.hpp"
 #include "commands.hpp"
 #include "failure.hpp"
+#include "long_rows.hpp"
 #include "npy_input.hpp"
 #include "npy_output.hpp"
 #include "row_blocks.hpp"
@@ -25,9 +26,13 @@ void run(const softmax_command& options) {
   }
   const dtype type = options.f32_output ? dtype::f32 : x.type();
   npy_output y(options.output, type, x.shape(), x);
+  const softmax_options numeric = {.scale = options.scale, .empty_row = options.empty_row};
+  if (has_long_rows(x)) {
+    softmax_of_long_rows(x, {.threads = options.threads}, numeric, options.log, type, y);
+    return atomic_output::commit({&y.file()});
+  }
   queue q({.threads = options.threads});
   block_buffer buffer;
-  const softmax_options numeric = {.scale = options.scale, .empty_row = options.empty_row};
   const std::size_t row_bytes = static_cast<std::size_t>(x.cols()) * size_of(type);
   for_each_block(x, row_bytes, "softmax", [&](std::int64_t, const_matrix_ref block) {
     const matrix_ref result = buffer.matrix(type, block.rows, block.cols);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "table.hpp"
 
+#include "commands.hpp"
 #include "failure.hpp"
 
 #include <algorithm>
@@ -44,22 +45,41 @@ std::string csv_field(const std::string& json) {
 
 }  // namespace
 
-void table::begin(bool with_logits) {
+void add_list_options(CLI::App& command, std::string& labels, std::string& row_labels,
+                      std::optional<table_format>& format) {
+  command
+      .add_option("--labels", labels,
+                  "Print texts for the indices: line i of FILE, escaped as in JSON, is that of "
+                  "column i")
+      ->type_name("FILE");
+  command
+      .add_option("--row-labels", row_labels,
+                  "Print texts for the rows: line i of FILE is that of row i")
+      ->type_name("FILE");
+  add_choice(
+      command, "--format", format,
+      {{"table", table_format::table}, {"csv", table_format::csv}, {"json", table_format::json}},
+      "Print a table (default), CSV or JSON");
+}
+
+void table::begin(bool with_logits, bool with_lse) {
   logits_ = with_logits;
+  with_lse_ = with_lse;
   if (format_ == table_format::csv) {
     text_ += "row,";
     text_ += row_labels_ ? "row_label," : "";
     text_ += "rank,index,";
     text_ += labels_.empty() ? "" : "label,";
     text_ += "probability";
-    text_ += with_logits ? ",logit\n" : "\n";
+    text_ += with_logits ? ",logit" : "";
+    text_ += with_lse ? ",logsumexp\n" : "\n";
   } else if (format_ == table_format::json) {
     text_ += "[";
   }
 }
 
-void table::print(const_matrix_ref probabilities, const_matrix_ref indices,
-                  const_matrix_ref logits) {
+void table::print(const_matrix_ref probabilities, const_matrix_ref indices, const_matrix_ref logits,
+                  const_matrix_ref lse) {
   wide_ = probabilities.type == dtype::f64;
   std::vector<entry> entries(static_cast<std::size_t>(indices.cols));
   for (std::int64_t r = 0; r < indices.rows; ++r, ++row_) {
@@ -74,6 +94,7 @@ void table::print(const_matrix_ref probabilities, const_matrix_ref indices,
     if (row_labels_) {
       row_label_ = row_labels_->next();
     }
+    lse_ = with_lse_ ? number_at(lse, r, 0) : 0;
     switch (format_) {
       case table_format::table:
         print_table(entries);
@@ -102,7 +123,11 @@ void table::end() {
 }
 
 void table::print_table(const std::vector<entry>& entries) {
-  text_ += row_labels_ ? '"' + row_label_ + "\"\n" : "row " + std::to_string(row_) + "\n";
+  text_ += row_labels_ ? '"' + row_label_ + '"' : "row " + std::to_string(row_);
+  if (with_lse_) {
+    append_formatted(text_, "   logsumexp %g", std::isnan(lse_) ? std::fabs(lse_) : lse_);
+  }
+  text_ += '\n';
   std::size_t label_width = 0;
   int index_width = 0;
   for (const entry& e : entries) {
@@ -141,6 +166,10 @@ void table::print_csv(const std::vector<entry>& entries) {
       text_ += ',';
       append_number(e.logit);
     }
+    if (with_lse_) {
+      text_ += ',';
+      append_number(lse_);
+    }
     text_ += '\n';
   }
 }
@@ -150,6 +179,10 @@ void table::print_json(const std::vector<entry>& entries) {
   text_ += "{\"row\": " + std::to_string(row_);
   if (row_labels_) {
     text_ += ", \"label\": \"" + row_label_ + '"';
+  }
+  if (with_lse_) {
+    text_ += ", \"logsumexp\": ";
+    append_number(lse_);
   }
   text_ += ", \"top\": [";
   for (const entry& e : entries) {

@@ -3,6 +3,7 @@
 #include "commands.hpp"
 #include "failure.hpp"
 #include "labels.hpp"
+#include "long_rows.hpp"
 #include "npy_input.hpp"
 #include "npy_output.hpp"
 #include "row_blocks.hpp"
@@ -76,6 +77,29 @@ std::optional<table> make_table(const topk_command& options, const npy_input& x)
   return printed;
 }
 
+void topk_of_blocks(const npy_input& x, const queue_options& on, const char* bar, std::int64_t k,
+                    const topk_command& options, const std::function<void()>& begin,
+                    const topk_body& take) {
+  queue q(on);
+  begin();
+  block_buffer probability_buffer;
+  block_buffer index_buffer;
+  block_buffer logit_buffer;
+  const dtype type = x.wide_type();
+  const std::size_t row_bytes = static_cast<std::size_t>(k) * (2 * size_of(type) + 8);
+  for_each_block(x, row_bytes, bar, [&](std::int64_t, const_matrix_ref block) {
+    const matrix_ref probabilities = probability_buffer.matrix(type, block.rows, k);
+    const matrix_ref indices = index_buffer.matrix(dtype::i64, block.rows, k);
+    softmax_topk_options numeric = {.scale = options.scale};
+    if (options.logits) {
+      numeric.logits = logit_buffer.matrix(type, block.rows, k);
+    }
+    softmax_topk(q, block, probabilities, indices, numeric);
+    q.wait();
+    take(probabilities, indices, numeric.logits);
+  });
+}
+
 void run(const topk_command& options) {
   const npy_input x(options.input, options.bf16);
   const std::int64_t k = options.k;
@@ -88,32 +112,27 @@ void run(const topk_command& options) {
   if (!options.stem.empty()) {
     files.emplace(options, x);
   }
-  queue q({.threads = options.threads});
-  block_buffer probability_buffer;
-  block_buffer index_buffer;
-  block_buffer logit_buffer;
-  const dtype type = x.wide_type();
-  const std::size_t row_bytes = static_cast<std::size_t>(k) * (2 * size_of(type) + 8);
-  const char* const bar = printed ? nullptr : "topk";
-  if (printed) {
-    printed->begin(options.logits);
-  }
-  for_each_block(x, row_bytes, bar, [&](std::int64_t, const_matrix_ref block) {
-    const matrix_ref probabilities = probability_buffer.matrix(type, block.rows, k);
-    const matrix_ref indices = index_buffer.matrix(dtype::i64, block.rows, k);
-    softmax_topk_options numeric = {.scale = options.scale};
-    if (options.logits) {
-      numeric.logits = logit_buffer.matrix(type, block.rows, k);
-    }
-    softmax_topk(q, block, probabilities, indices, numeric);
-    q.wait();
+  const auto take = [&](const_matrix_ref probabilities, const_matrix_ref indices,
+                        const_matrix_ref logits) {
     if (files) {
-      files->write(probabilities, indices, numeric.logits);
+      files->write(probabilities, indices, logits);
     }
     if (printed) {
-      printed->print(probabilities, indices, numeric.logits);
+      printed->print(probabilities, indices, logits);
     }
-  });
+  };
+  const queue_options on = {.threads = options.threads};
+  const char* const bar = printed ? nullptr : "topk";
+  const auto begin = [&] {
+    if (printed) {
+      printed->begin(options.logits);
+    }
+  };
+  if (has_long_rows(x)) {
+    topk_of_long_rows(x, on, bar, k, options.scale, begin, take);
+  } else {
+    topk_of_blocks(x, on, bar, k, options, begin, take);
+  }
   if (printed) {
     printed->end();
   }
@@ -140,19 +159,7 @@ void add_topk(CLI::App& app) {
   command.add_flag("--logits", options.logits,
                    "Also print the elements, or write STEM.logits.npy, of the type of the "
                    "probabilities");
-  command
-      .add_option("--labels", options.labels,
-                  "Print texts for the indices: line i of FILE, escaped as in JSON, is that of "
-                  "column i")
-      ->type_name("FILE");
-  command
-      .add_option("--row-labels", options.row_labels,
-                  "Print texts for the rows: line i of FILE is that of row i")
-      ->type_name("FILE");
-  add_choice(
-      command, "--format", options.format,
-      {{"table", table_format::table}, {"csv", table_format::csv}, {"json", table_format::json}},
-      "Print a table (default), CSV or JSON");
+  add_list_options(command, options.labels, options.row_labels, options.format);
   add_numeric_options(command, options);
 }
 

@@ -14,5 +14,7 @@ void launch(executor& threads, const core::topk_problem& p);
 void launch(executor& threads, const core::fold_problem& p);
 void launch(executor& threads, const core::combine_problem& p);
 void launch(executor& threads, const core::normalize_problem& p);
+void launch(executor& threads, const core::state_problem& p);
+void launch(executor& threads, const core::lists_problem& p);
 
 }  // namespace softfold::inline SOFTFOLD_BACKEND::host

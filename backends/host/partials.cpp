@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// fold, combine and normalize: plan -> launch.
+/// fold, combine, normalize, log_normalize and logsumexp of states: plan -> launch.
 #include "launch.hpp"
 #include "parallel.hpp"
 #include "row.hpp"
 #include "row_fold.hpp"
 
-#include <core/check.hpp>
 #include <core/monoid.hpp>
+
+#include <cmath>
 
 namespace softfold::inline SOFTFOLD_BACKEND::host {
 namespace {
@@ -22,23 +23,6 @@ plan plan_of(const executor& queue, const const_matrix_ref& x, std::int64_t outp
        .arithmetic_bytes = static_cast<std::int64_t>(size_of(core::arithmetic_type(x.type))),
        .in_place = in_place},
       queue.machine, queue.threads, queue.kernels);
-}
-
-max_sum<double> read_partial(const void* partials, dtype type, std::int64_t r) {
-  if (type == dtype::f64) {
-    return static_cast<const max_sum<double>*>(partials)[r];
-  }
-  const auto p = static_cast<const max_sum<float>*>(partials)[r];
-  return {static_cast<double>(p.max), static_cast<double>(p.sum)};
-}
-
-void write_partial(void* partials, dtype type, std::int64_t r, max_sum<double> value) {
-  if (type == dtype::f64) {
-    static_cast<max_sum<double>*>(partials)[r] = value;
-  } else {
-    static_cast<max_sum<float>*>(partials)[r] = {static_cast<float>(value.max),
-                                                 static_cast<float>(value.sum)};
-  }
 }
 
 void launch_fold(executor& queue, const const_matrix_ref& x, const partials_ref& partials,
@@ -79,7 +63,7 @@ void launch_combine(executor& queue, const void* more, void* partials, std::int6
 
 void launch_normalize(executor& queue, const const_matrix_ref& x,
                       const const_partials_ref& partials, const matrix_ref& y, double scale,
-                      empty_row policy) {
+                      empty_row policy, bool log) {
   const plan plan = plan_of(queue, x, static_cast<std::int64_t>(size_of(y.type)), true);
   const typed_kernels kernels = kernels_for(queue.kernels, x.type, y.type);
   over_rows(queue, plan, x.rows, [&](std::int64_t begin, std::int64_t end, int) {
@@ -89,13 +73,19 @@ void launch_normalize(executor& queue, const const_matrix_ref& x,
       const void* const in = kernels.at(x.data, r * x.stride);
       void* const out = kernels.result_at(y.data, r * y.stride);
       if (row.what != row_state::kind::ordinary) {
-        fill(kernels, out, x.cols, fill_value(row.what, policy, false));
+        fill(kernels, out, x.cols, fill_value(row.what, policy, log));
         continue;
       }
+      const split_number lse = log ? log_of(row, kernels.computed) : split_number{};
       over_segments(queue, plan, x.cols, [&](std::int64_t segment) {
         const auto [first, count] = columns_of(segment, x.cols);
-        kernels.output.probabilities(kernels.at(in, first), count, &row.e, 1 / row.sum,
-                                     {kernels.result_at(out, first), plan.stream});
+        const destination to{kernels.result_at(out, first), plan.stream};
+        if (log) {
+          kernels.output.log_probabilities(kernels.at(in, first), count, &row.e, lse.high, lse.low,
+                                           to);
+        } else {
+          kernels.output.probabilities(kernels.at(in, first), count, &row.e, 1 / row.sum, to);
+        }
         if (plan.stream && plan.over == spread::segments) {
           kernels.table.end_of_stream();
         }
@@ -125,7 +115,16 @@ void launch(executor& queue, const core::combine_problem& p) {
 
 void launch(executor& queue, const core::normalize_problem& p) {
   if (p.x.rows > 0 && p.x.cols > 0) {
-    launch_normalize(queue, p.x, p.partials, p.y, p.scale, p.policy);
+    launch_normalize(queue, p.x, p.partials, p.y, p.scale, p.policy, p.log);
+  }
+}
+
+void launch(executor& /*queue*/, const core::state_problem& p) {
+  for (std::int64_t r = 0; r < p.partials.size; ++r) {
+    const max_sum<double> row = read_partial(p.partials.data, p.partials.type, r);
+    write_real(
+        static_cast<std::byte*>(p.lse.data) + r * static_cast<std::int64_t>(size_of(p.lse.type)),
+        p.lse.type, row.max + std::log(row.sum));
   }
 }
 

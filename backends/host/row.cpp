@@ -231,6 +231,23 @@ row_state state_of(max_sum<double> partial, double scale, dtype computed) {
   return row;
 }
 
+max_sum<double> read_partial(const void* partials, dtype type, std::int64_t r) {
+  if (type == dtype::f64) {
+    return static_cast<const max_sum<double>*>(partials)[r];
+  }
+  const auto p = static_cast<const max_sum<float>*>(partials)[r];
+  return {static_cast<double>(p.max), static_cast<double>(p.sum)};
+}
+
+void write_partial(void* partials, dtype type, std::int64_t r, max_sum<double> value) {
+  if (type == dtype::f64) {
+    static_cast<max_sum<double>*>(partials)[r] = value;
+  } else {
+    static_cast<max_sum<float>*>(partials)[r] = {static_cast<float>(value.max),
+                                                 static_cast<float>(value.sum)};
+  }
+}
+
 double fill_value(row_state::kind what, empty_row policy, bool log) {
   if (what == row_state::kind::empty && policy == empty_row::zero) {
     return log ? -inf : 0;

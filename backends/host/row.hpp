@@ -72,6 +72,10 @@ max_sum<double> partial_of(const row_state& row);
 /// The state of a row from the public value, for the same scale.
 row_state state_of(max_sum<double> partial, double scale, dtype computed);
 
+/// Public state r of an array of max_sum<float> (type f32) or max_sum<double> (f64).
+max_sum<double> read_partial(const void* partials, dtype type, std::int64_t r);
+void write_partial(void* partials, dtype type, std::int64_t r, max_sum<double> value);
+
 /// The value that fills a row that is not ordinary, for softmax (log = false) or log-softmax.
 double fill_value(row_state::kind what, empty_row policy, bool log);
 

@@ -4,7 +4,7 @@
 function(softfold_host_sources target)
   set(directory "${PROJECT_SOURCE_DIR}/backends/host")
   set(sources machine.cpp partials.cpp plan.cpp row.cpp scratch.cpp selection.cpp softmax.cpp
-              topk.cpp isa/baseline.cpp)
+              topk.cpp topk_lists.cpp isa/baseline.cpp)
   # One translation unit for each instruction set; choose_kernels picks one at run time.
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
     list(APPEND sources isa/avx2.cpp isa/avx512.cpp)

@@ -55,6 +55,8 @@ class host_space final : public space, private host::executor {
   void launch(const core::fold_problem& p) override { run_on_host(p); }
   void launch(const core::combine_problem& p) override { run_on_host(p); }
   void launch(const core::normalize_problem& p) override { run_on_host(p); }
+  void launch(const core::state_problem& p) override { run_on_host(p); }
+  void launch(const core::lists_problem& p) override { run_on_host(p); }
 
  private:
   template <class Problem>

@@ -43,6 +43,8 @@ class space {
   virtual void launch(const core::fold_problem& p) = 0;
   virtual void launch(const core::combine_problem& p) = 0;
   virtual void launch(const core::normalize_problem& p) = 0;
+  virtual void launch(const core::state_problem& p) = 0;
+  virtual void launch(const core::lists_problem& p) = 0;
 };
 
 /// The default execution space, with at most `threads` of a host's threads; 0 means all.

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <exception>
 #include <limits>
+#include <mutex>
 #include <type_traits>
 
 namespace softfold::inline SOFTFOLD_BACKEND::kokkos_backend {
@@ -46,6 +47,12 @@ struct fill_value {
   T value;
   KOKKOS_FUNCTION void operator()(std::int64_t r) const { to[r * stride] = value; }
 };
+
+/// Kokkos before 4 shares a team's memory between calls on one host space.
+inline std::mutex& host_teams() {
+  static std::mutex mutex;
+  return mutex;
+}
 
 template <class Exec>
 class team_space final : public space {
@@ -97,12 +104,8 @@ class team_space final : public space {
     if (p.empty()) {
       return;
     }
-    if (p.indices.cols == 0) {
-      launch(core::row_problem{core::operation::logsumexp,
-                               p.x,
-                               {p.lse.data, p.lse.type, p.x.rows, 1, 1},
-                               p.scale,
-                               empty_row::nan});
+    if (p.k() == 0) {
+      launch_without_elements(p);
       return;
     }
     with_input(p.x.type, [&](auto in) {
@@ -129,6 +132,29 @@ class team_space final : public space {
   void launch(const core::combine_problem& p) override {
     over_range(p.more.size,
                combine_rows<Exec>{p.more.data, p.partials.data, p.more.type == dtype::f64});
+  }
+
+  void launch(const core::state_problem& p) override {
+    const auto run = [&]<class A>(A) {
+      over_range(p.partials.size,
+                 logsumexp_of_states<A>{static_cast<const max_sum<A>*>(p.partials.data),
+                                        static_cast<A*>(p.lse.data)});
+    };
+    p.partials.type == dtype::f64 ? run(double{}) : run(float{});
+  }
+
+  void launch(const core::lists_problem& p) override {
+    if (p.values.cols == 0) {
+      return;
+    }
+    with_input(p.values.type, [&](auto value) {
+      using T = decltype(value);
+      const auto run = [&]<class Index>(Index) {
+        over_range(p.values.rows,
+                   combine_lists<T, Index>{p.more_values, p.more_indices, p.values, p.indices});
+      };
+      p.indices.type == dtype::i64 ? run(std::int64_t{}) : run(std::int32_t{});
+    });
   }
 
   void launch(const core::normalize_problem& p) override {
@@ -235,7 +261,15 @@ class team_space final : public space {
                     const Functor& functor, int shared = 0) {
     policy league(exec_, static_cast<int>(teams), team_size, plan.vector_length);
     league.set_scratch_size(0, Kokkos::PerTeam(shared));
-    guarded("launch", [&] { Kokkos::parallel_for("softfold", league, functor); });
+    guarded("launch", [&] {
+      if constexpr (works_on_host_memory<Exec>) {
+        const std::lock_guard<std::mutex> lock(host_teams());
+        Kokkos::parallel_for("softfold", league, functor);
+        exec_.fence();
+      } else {
+        Kokkos::parallel_for("softfold", league, functor);
+      }
+    });
   }
 
   /// Teams for `tasks` tasks, `per_team` each, the functor told which is its league's first. The
@@ -312,8 +346,31 @@ class team_space final : public space {
     over_tasks(plan, p.x.rows * segments, false,
                normalize_rows<Exec, T, Out>{
                    source_of<T>(p.x, p.scale), static_cast<const max_sum<A>*>(p.partials.data),
-                   static_cast<Out*>(p.y.data), p.y.stride, empty_value<A>(p.policy, false),
+                   static_cast<Out*>(p.y.data), p.y.stride, empty_value<A>(p.policy, p.log), p.log,
                    segments, plan.segment, plan.vector_length, 0});
+  }
+
+  static topk_outputs outputs_of(const core::topk_problem& p) {
+    return {p.values,       p.indices,  p.probabilities,
+            p.lse,          p.partials, empty_value<double>(p.policy, false),
+            p.column_offset};
+  }
+
+  /// A top-k of no elements: the state of the rows, and absent entries.
+  void launch_without_elements(const core::topk_problem& p) {
+    if (p.lse.data != nullptr) {
+      launch(core::row_problem{core::operation::logsumexp,
+                               p.x,
+                               {p.lse.data, p.lse.type, p.x.rows, 1, 1},
+                               p.scale,
+                               empty_row::nan});
+    }
+    if (p.partials.data != nullptr) {
+      launch(core::fold_problem{p.x, p.partials, p.scale});
+    }
+    if (p.indices.cols > 0) {
+      over_range(p.x.rows, absent_lists{outputs_of(p)});
+    }
   }
 
   template <class T, class Entry>
@@ -321,7 +378,7 @@ class team_space final : public space {
     using A = arithmetic_t<T>;
     using kernel = topk_rows<Exec, T, Entry>;
     using stage = typename kernel::stage;
-    const std::int64_t k = p.indices.cols;
+    const std::int64_t k = p.k();
     const topk_plan plan =
         plan_topk(p.x.cols, k, static_cast<int>(sizeof(Entry)), scratch_limit, limits());
     const std::int64_t rows = p.x.rows;
@@ -343,19 +400,18 @@ class team_space final : public space {
         plan.in_team_scratch ? 0 : static_cast<std::size_t>(largest_league) * each;
     std::byte* const memory = scratch(states + lists + own);
 
-    kernel functor{
-        source_of<T>(p.x, p.scale),
-        {reinterpret_cast<row_fold<A>*>(memory), segments, plan.teams.segment},
-        reinterpret_cast<Entry*>(memory + states),
-        {p.values, p.indices, p.probabilities, p.lse, empty_value<double>(p.policy, false)},
-        stage::whole,
-        p.folds(),
-        k,
-        plan.capacity,
-        plan.chunk,
-        plan.in_team_scratch ? nullptr : memory + states + lists,
-        plan.teams.vector_length,
-        rows};
+    kernel functor{source_of<T>(p.x, p.scale),
+                   {reinterpret_cast<row_fold<A>*>(memory), segments, plan.teams.segment},
+                   reinterpret_cast<Entry*>(memory + states),
+                   outputs_of(p),
+                   stage::whole,
+                   p.folds(),
+                   k,
+                   plan.capacity,
+                   plan.chunk,
+                   plan.in_team_scratch ? nullptr : memory + states + lists,
+                   plan.teams.vector_length,
+                   rows};
     const int shared = plan.in_team_scratch ? static_cast<int>(each) : 0;
     if (split) {
       functor.what = stage::segments;

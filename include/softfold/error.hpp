@@ -19,6 +19,8 @@ enum class errc {
   out_of_memory,
   /// The backend's runtime reported a fault; what() carries its text.
   backend_failure,
+  /// Bytes that are not what they are read as: foreign, truncated, altered or of a later version.
+  invalid_data,
 };
 
 /// Thrown by every entry point. When it is thrown for an argument, nothing has been written

@@ -75,6 +75,10 @@ concept where = execution_space<T> || is_queue_on<std::remove_cvref_t<T>>;
 template <class T>
 concept view = Kokkos::is_view<std::remove_cvref_t<T>>::value;
 
+/// Views of row states.
+template <class View>
+concept of_states = detail::max_sum_state<typename View::value_type>;
+
 /// The library's type of a view's elements.
 template <class T>
 struct element_of {
@@ -259,11 +263,24 @@ void log_softmax(Where&& where, const X& x, const Y& y, const softmax_options& o
 
 /// lse[r] = logsumexp of row r of x. lse is a view of rank 1. See logsumexp in softfold.hpp.
 template <views::where Where, views::view X, views::view Lse>
-void logsumexp(Where&& where, const X& x, const Lse& lse, const logsumexp_options& options = {}) {
+requires(!views::of_states<X>) void logsumexp(Where&& where, const X& x, const Lse& lse,
+                                              const logsumexp_options& options = {}) {
   views::with_queue(where, [&](queue& q, const auto& exec) {
     const auto in = views::read(exec, x);
     const auto out = views::write(exec, lse);
     logsumexp(q, in.input(), out.vector(), options);
+    out.finish();
+  });
+}
+
+/// lse[r] = logsumexp of the row of state partials[r].
+template <views::where Where, views::view Partials, views::view Lse>
+requires views::of_states<Partials>
+void logsumexp(Where&& where, const Partials& partials, const Lse& lse) {
+  views::with_queue(where, [&](queue& q, const auto& exec) {
+    const auto in = views::read(exec, partials);
+    const auto out = views::write(exec, lse);
+    logsumexp(q, in.partials(), out.vector());
     out.finish();
   });
 }
@@ -331,6 +348,54 @@ void normalize(Where&& where, const X& x_part, const Partials& partials, const Y
     const auto out = views::write(exec, y);
     normalize(q, in.input(), states.partials(), out.output(), options);
     out.finish();
+  });
+}
+
+/// The log-softmax of a part of each row. See log_normalize in softfold.hpp.
+template <views::where Where, views::view X, views::view Partials, views::view Y>
+void log_normalize(Where&& where, const X& x_part, const Partials& partials, const Y& y,
+                   const softmax_options& options = {}) {
+  views::with_queue(where, [&](queue& q, const auto& exec) {
+    const auto in = views::read(exec, x_part);
+    const auto states = views::read(exec, partials);
+    const auto out = views::write(exec, y);
+    log_normalize(q, in.input(), states.partials(), out.output(), options);
+    out.finish();
+  });
+}
+
+/// The states and the k best elements of a part of each row. See fold_topk in softfold.hpp.
+template <views::where Where, views::view X, views::view Partials, views::view Values,
+          views::view Indices>
+void fold_topk(Where&& where, const X& x_part, const Partials& partials, const Values& values,
+               const Indices& indices, const fold_topk_options& options = {}) {
+  views::with_queue(where, [&](queue& q, const auto& exec) {
+    const auto in = views::read(exec, x_part);
+    const auto states = views::write(exec, partials);
+    const auto to_values = views::write(exec, values);
+    const auto to_indices = views::write(exec, indices);
+    fold_topk(q, in.input(), states.writable_partials(), to_values.output(), to_indices.output(),
+              options);
+    states.finish();
+    to_values.finish();
+    to_indices.finish();
+  });
+}
+
+/// The lists of two parts become that of their union. See combine_topk in softfold.hpp.
+template <views::where Where, views::view MoreValues, views::view MoreIndices, views::view Values,
+          views::view Indices>
+void combine_topk(Where&& where, const MoreValues& more_values, const MoreIndices& more_indices,
+                  const Values& values, const Indices& indices) {
+  views::with_queue(where, [&](queue& q, const auto& exec) {
+    const auto from_values = views::read(exec, more_values);
+    const auto from_indices = views::read(exec, more_indices);
+    const auto to_values = views::read(exec, values);
+    const auto to_indices = views::read(exec, indices);
+    combine_topk(q, from_values.input(), from_indices.input(), to_values.output(),
+                 to_indices.output());
+    to_values.finish();
+    to_indices.finish();
   });
 }
 

@@ -63,6 +63,12 @@ struct softmax_topk_options {
   vector_ref lse = {};
 };
 
+struct fold_topk_options {
+  double scale = 1;
+  /// The column of the whole row that column 0 of the part is; 0 or more.
+  std::int64_t column_offset = 0;
+};
+
 inline namespace SOFTFOLD_BACKEND {
 
 /// y[r, i] = exp(s x[r, i] - lse(r)), where lse(r) = log(sum over i of exp(s x[r, i])).
@@ -110,10 +116,46 @@ SOFTFOLD_API void combine(queue& q, const_partials_ref more, partials_ref partia
 
 /// The softmax of a part of each row, given the states of the whole rows: y[r, i] =
 /// exp(s x_part[r, i] - max(r)) / sum(r). The scale must be the one the states were folded with.
+/// Applied to the values of a list of fold_topk, it gives their probabilities over the whole row.
 ///
 /// x_part and y are [rows, cols of the part], partials is [rows]. One read and one write.
 SOFTFOLD_API void normalize(queue& q, const_matrix_ref x_part, const_partials_ref partials,
                             matrix_ref y, const softmax_options& options = {});
+
+/// The log-softmax of a part of each row, given the states of the whole rows: y[r, i] =
+/// (s x_part[r, i] - max(r)) - log(sum(r)). Otherwise as normalize.
+SOFTFOLD_API void log_normalize(queue& q, const_matrix_ref x_part, const_partials_ref partials,
+                                matrix_ref y, const softmax_options& options = {});
+
+/// lse[r] = max(r) + log(sum(r)): the logsumexp of rows given their states.
+///
+/// partials and lse are [rows], lse of the states' type; separate memory.
+SOFTFOLD_API void logsumexp(queue& q, const_partials_ref partials, vector_ref lse);
+
+/// The complete state of a part of each row: fold, and the k = indices.cols best elements of the
+/// part in the order of topk, in one read. indices[r, i] is options.column_offset plus the column
+/// within the part. k may exceed the part's columns: absent entries follow the present ones, with
+/// index -1 and value -infinity.
+///
+/// x_part is [rows, any number of columns]; values and indices are [rows, k]; partials is [rows],
+/// or without data (null and size 0), and then only the lists are made. The elements are ranked
+/// and listed unscaled; options.scale is that of the partials. Types as topk and fold; indices may
+/// be i32 only while column_offset + columns <= 2^31 - 1.
+SOFTFOLD_API void fold_topk(queue& q, const_matrix_ref x_part, partials_ref partials,
+                            matrix_ref values, matrix_ref indices,
+                            const fold_topk_options& options = {});
+
+/// The lists of two disjoint parts of each row become that of their union, in values and indices:
+/// the k best of the 2 k entries, in the order of topk, absent entries last. Exact, so lists may be
+/// combined in any order and grouping, and give the list of the whole row.
+///
+/// All four are [rows, k]; values and more_values have one real type, indices and more_indices are
+/// both i32 or both i64. Every entry of negative index is absent, whatever its value. The lists
+/// must be in order, as fold_topk and combine_topk leave them; of others the result is some k of
+/// the entries. None of the matrices may overlap. Work is proportional to rows * k.
+SOFTFOLD_API void combine_topk(queue& q, const_matrix_ref more_values,
+                               const_matrix_ref more_indices, matrix_ref values,
+                               matrix_ref indices);
 
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold

@@ -24,6 +24,8 @@ struct arguments {
   matrix<float> values_memory{{rows, k, 1, 0}, role::output};
   matrix<std::int32_t> indices_memory{{rows, k, 1, 0}, role::output};
   matrix<float> logits_memory{{rows, k, 1, 0}, role::output};
+  matrix<float> more_values_memory{{rows, k, 1, 0}, role::output};
+  matrix<std::int32_t> more_indices_memory{{rows, k, 1, 0}, role::output};
   matrix<float> lse_memory{{rows, 1, 0, 0}, role::output};
   states<float> partials_memory{rows};
   states<float> more_memory{rows};
@@ -33,11 +35,14 @@ struct arguments {
   matrix_ref values = values_memory.view();
   matrix_ref indices = indices_memory.view();
   matrix_ref logits = logits_memory.view();
+  matrix_ref more_values = more_values_memory.view();
+  matrix_ref more_indices = more_indices_memory.view();
   vector_ref lse = lse_memory.vector();
   partials_ref partials = partials_memory.ref();
   partials_ref more = more_memory.ref();
   double scale = 1;
   empty_row policy = empty_row::nan;
+  std::int64_t column_offset = 100;
 
   std::string touched() {
     std::string text;
@@ -50,6 +55,8 @@ struct arguments {
     look(values_memory);
     look(indices_memory);
     look(logits_memory);
+    look(more_values_memory);
+    look(more_indices_memory);
     look(lse_memory);
     for (const auto& state : partials_memory.values()) {
       text += state == max_sum<float>{} ? "" : "a row state";
@@ -83,17 +90,33 @@ const operation op_combine{"combine",
                            [](queue& q, arguments& a) { combine(q, a.more, a.partials); }};
 const operation op_normalize{
     "normalize", [](queue& q, arguments& a) { normalize(q, a.x, a.partials, a.y, options_of(a)); }};
+const operation op_log_normalize{"log_normalize", [](queue& q, arguments& a) {
+                                   log_normalize(q, a.x, a.partials, a.y, options_of(a));
+                                 }};
+const operation op_logsumexp_of_states{
+    "logsumexp", [](queue& q, arguments& a) { logsumexp(q, a.partials, a.lse); }};
+const operation op_fold_topk{"fold_topk", [](queue& q, arguments& a) {
+                               fold_topk(q, a.x, a.partials, a.values, a.indices,
+                                         {.scale = a.scale, .column_offset = a.column_offset});
+                             }};
+const operation op_combine_topk{"combine_topk", [](queue& q, arguments& a) {
+                                  combine_topk(q, a.more_values, a.more_indices, a.values,
+                                               a.indices);
+                                }};
 
-const std::initializer_list<operation> with_x = {
-    op_softmax, op_log_softmax, op_logsumexp, op_topk, op_softmax_topk, op_fold, op_normalize};
-const std::initializer_list<operation> with_y = {op_softmax, op_log_softmax, op_normalize};
+const std::initializer_list<operation> with_x = {op_softmax,   op_log_softmax,   op_logsumexp,
+                                                 op_topk,      op_softmax_topk,  op_fold,
+                                                 op_normalize, op_log_normalize, op_fold_topk};
+const std::initializer_list<operation> with_y = {op_softmax, op_log_softmax, op_normalize,
+                                                 op_log_normalize};
 const std::initializer_list<operation> with_indices = {op_topk, op_softmax_topk};
 
 /// What the last argument of an error's text is called in each function.
 const char* name_in(const operation& op, const char* argument) {
   const std::string_view function = op.name;
   const std::string_view name = argument;
-  if (name == "x" && (function == "fold" || function == "normalize")) {
+  if (name == "x" && (function == "fold" || function == "fold_topk" || function == "normalize" ||
+                      function == "log_normalize")) {
     return "x_part";
   }
   return name == "values" && function == "softmax_topk" ? "probabilities" : argument;
@@ -136,8 +159,9 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 TEST_SUITE_BEGIN("errors");
 
 TEST_CASE("the arguments these tests spoil are valid before") {
-  for (const operation& op : {op_softmax, op_log_softmax, op_logsumexp, op_topk, op_softmax_topk,
-                              op_fold, op_combine, op_normalize}) {
+  for (const operation& op :
+       {op_softmax, op_log_softmax, op_logsumexp, op_topk, op_softmax_topk, op_fold, op_combine,
+        op_normalize, op_log_normalize, op_logsumexp_of_states, op_fold_topk, op_combine_topk}) {
     queue q;
     arguments a;
     INFO(op.name);
@@ -255,12 +279,23 @@ TEST_CASE("k and the outputs of top-k") {
 }
 
 TEST_CASE("row states") {
-  const auto with_partials = {op_fold, op_combine, op_normalize};
-  all_reject({op_fold, op_normalize}, invalid, "partials",
+  const auto with_partials = {op_fold,      op_combine,       op_normalize,
+                              op_fold_topk, op_log_normalize, op_logsumexp_of_states};
+  const auto with_x_and_partials = {op_fold, op_normalize, op_fold_topk, op_log_normalize};
+  all_reject(with_x_and_partials, invalid, "partials",
              [](arguments& a) { a.partials.size = rows - 1; });
   all_reject(with_partials, invalid, "partials", [](arguments& a) { a.partials.data = nullptr; });
-  all_reject({op_fold, op_normalize}, wrong_type, "partials",
+  all_reject(with_x_and_partials, wrong_type, "partials",
              [](arguments& a) { a.partials.type = dtype::f64; });
+  for (const dtype type : {dtype::f16, dtype::i32}) {
+    rejects(op_logsumexp_of_states, wrong_type, "partials",
+            [&](arguments& a) { a.partials.type = type; });
+  }
+  rejects(op_logsumexp_of_states, wrong_type, "lse", [](arguments& a) { a.lse.type = dtype::f16; });
+  rejects(op_logsumexp_of_states, invalid, "lse", [](arguments& a) { a.lse.size = rows + 1; });
+  rejects(op_logsumexp_of_states, invalid, "lse", [](arguments& a) { a.lse.data = nullptr; });
+  rejects(op_logsumexp_of_states, invalid, "lse",
+          [](arguments& a) { a.lse.data = a.partials.data; });
   rejects(op_combine, invalid, "partials", [](arguments& a) { a.partials.size = rows + 1; });
   rejects(op_combine, invalid, "more", [](arguments& a) { a.more.data = nullptr; });
   rejects(op_combine, invalid, "more", [](arguments& a) {
@@ -275,9 +310,66 @@ TEST_CASE("row states") {
   CHECK(a.touched() == "");
 }
 
+TEST_CASE("the list of a part") {
+  rejects(op_fold_topk, invalid, "column_offset", [](arguments& a) { a.column_offset = -1; });
+  rejects(op_fold_topk, invalid, "column_offset", [](arguments& a) {
+    a.column_offset = std::numeric_limits<std::int64_t>::max() - cols + 1;
+  });
+  rejects(op_fold_topk, wrong_type, "indices", [](arguments& a) {  // i32 cannot count these
+    a.column_offset = (std::int64_t{1} << 31) - cols;
+  });
+  rejects(op_fold_topk, invalid, "indices", [](arguments& a) { a.indices.data = nullptr; });
+  rejects(op_fold_topk, invalid, "indices", [](arguments& a) { a.indices.rows = rows + 1; });
+  rejects(op_fold_topk, invalid, "indices", [](arguments& a) { a.indices.cols = -1; });
+  rejects(op_fold_topk, wrong_type, "indices", [](arguments& a) { a.indices.type = dtype::f32; });
+  rejects(op_fold_topk, invalid, "values", [](arguments& a) { a.values.data = nullptr; });
+  rejects(op_fold_topk, invalid, "values", [](arguments& a) { a.values.cols = k + 1; });
+  rejects(op_fold_topk, wrong_type, "values", [](arguments& a) { a.values.type = dtype::f64; });
+  rejects(op_fold_topk, invalid, "values", [](arguments& a) { a.values.data = a.indices.data; });
+  rejects(op_fold_topk, invalid, "values",
+          [](arguments& a) { a.values.data = const_cast<void*>(a.x.data); });
+  rejects(op_fold_topk, invalid, "partials", [](arguments& a) { a.partials.data = a.values.data; });
+}
+
+TEST_CASE("two lists of unequal shape or type, or in one memory") {
+  using spoil = std::function<void(arguments&)>;
+  struct list {
+    const char* name;
+    matrix_ref arguments::*matrix;
+  };
+  for (const list& each :
+       {list{"more_values", &arguments::more_values},
+        list{"more_indices", &arguments::more_indices}, list{"values", &arguments::values},
+        list{"indices", &arguments::indices}}) {
+    const auto with = [&](auto&& change) -> spoil {
+      return [&, change](arguments& a) { change(a.*each.matrix); };
+    };
+    const auto null = with([](matrix_ref& m) { m.data = nullptr; });
+    rejects(op_combine_topk, invalid, each.name, null);
+    rejects(op_combine_topk, invalid, each.name, with([](matrix_ref& m) { m.stride = k - 1; }));
+    rejects(op_combine_topk, wrong_type, each.name,
+            with([](matrix_ref& m) { m.type = static_cast<dtype>(77); }));
+  }
+  rejects(op_combine_topk, invalid, "values", [](arguments& a) { a.values.rows = rows - 1; });
+  rejects(op_combine_topk, invalid, "values", [](arguments& a) { a.values.cols = k - 1; });
+  rejects(op_combine_topk, invalid, "indices", [](arguments& a) { a.indices.cols = k - 1; });
+  rejects(op_combine_topk, invalid, "more_indices",
+          [](arguments& a) { a.more_indices.rows = rows - 1; });
+  rejects(op_combine_topk, wrong_type, "values", [](arguments& a) { a.values.type = dtype::f16; });
+  rejects(op_combine_topk, wrong_type, "values", [](arguments& a) { a.values.type = dtype::i32; });
+  rejects(op_combine_topk, wrong_type, "indices",
+          [](arguments& a) { a.more_indices.type = dtype::f32; });
+  rejects(op_combine_topk, invalid, "values",
+          [](arguments& a) { a.values.data = a.more_values.data; });
+  rejects(op_combine_topk, invalid, "indices",
+          [](arguments& a) { a.indices.data = a.more_indices.data; });
+  rejects(op_combine_topk, invalid, "indices",
+          [](arguments& a) { a.indices.data = a.values.data; });
+}
+
 TEST_CASE("scale is finite in the arithmetic's type") {
-  const auto with_scale = {op_softmax,      op_log_softmax, op_logsumexp,
-                           op_softmax_topk, op_fold,        op_normalize};
+  const auto with_scale = {op_softmax, op_log_softmax, op_logsumexp,     op_softmax_topk,
+                           op_fold,    op_normalize,   op_log_normalize, op_fold_topk};
   for (const double scale : {infinity, -infinity, std::nan(""), 1e39, -1e300}) {
     CAPTURE(scale);
     all_reject(with_scale, invalid, "scale", [&](arguments& a) { a.scale = scale; });
@@ -290,8 +382,8 @@ TEST_CASE("scale is finite in the arithmetic's type") {
 }
 
 TEST_CASE("policy of empty rows") {
-  all_reject({op_softmax, op_log_softmax, op_softmax_topk, op_normalize}, invalid, "empty_row",
-             [](arguments& a) { a.policy = static_cast<empty_row>(9); });
+  all_reject({op_softmax, op_log_softmax, op_softmax_topk, op_normalize, op_log_normalize}, invalid,
+             "empty_row", [](arguments& a) { a.policy = static_cast<empty_row>(9); });
 }
 
 TEST_CASE("overlap of input and output other than exactly in place") {

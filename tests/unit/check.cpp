@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Argument checks: which arguments pass, and that an error names function, argument, value and
 // expectation.
-#include <core/check.hpp>
+#include <core/check_lists.hpp>
 
 #include <doctest/doctest.h>
 
@@ -262,6 +262,96 @@ TEST_CASE("overlap: in place is the only one allowed, and only where it is meant
   fails(bad, {"lse overlaps x"}, [&] {
     core::check_overlap("f", x, {{"values", at(20, 2, 4, 4)}, {"lse", at(0, 2, 1, 1)}}, true);
   });
+}
+
+TEST_CASE("fold_topk: column offsets that the indices can hold") {
+  const std::int64_t limit = std::numeric_limits<std::int32_t>::max();
+  const std::int64_t wide_limit = std::numeric_limits<std::int64_t>::max();
+  const const_matrix_ref x = at(0, 2, 4, 4);
+  std::int64_t index_block[16];
+  const auto check = [&](dtype type, std::int64_t offset, std::int64_t k = 3) {
+    core::check_fold_topk("f", x, {}, {memory_block + 20, dtype::f32, 2, k, k},
+                          {index_block, type, 2, k, k}, {.column_offset = offset});
+  };
+  CHECK_NOTHROW(check(dtype::i32, 0));
+  CHECK_NOTHROW(check(dtype::i32, 0, 8));  // more than the part has
+  CHECK_NOTHROW(check(dtype::i32, limit - 4));
+  CHECK_NOTHROW(check(dtype::i64, limit));
+  CHECK_NOTHROW(check(dtype::i64, wide_limit - 4));
+  const auto bad = errc::invalid_argument;
+  fails(errc::unsupported_type, {"f: indices.type", "i32", "i64", "2147483648"},
+        [&] { check(dtype::i32, limit - 3); });
+  fails(bad, {"f: column_offset", "is -1", "0 or more"}, [&] { check(dtype::i64, -1); });
+  fails(bad, {"f: column_offset", "9223372036854775804", "9223372036854775803"},
+        [&] { check(dtype::i64, wide_limit - 3); });
+  fails(bad, {"f: indices.cols", "is -2"}, [&] { check(dtype::i64, 0, -2); });
+}
+
+TEST_CASE("fold_topk: the states are optional, but not half of them") {
+  const const_matrix_ref x = at(0, 2, 4, 4);
+  std::int32_t index_block[2];
+  const auto check = [&](const partials_ref& partials) {
+    core::check_fold_topk("f", x, partials, {memory_block + 20, dtype::f32, 2, 1, 1},
+                          {index_block, dtype::i32, 2, 1, 1}, {});
+  };
+  CHECK_NOTHROW(check({}));
+  CHECK_NOTHROW(check({memory_block + 30, dtype::f32, 2}));
+  fails(errc::invalid_argument, {"f: partials.data", "null"}, [&] {
+    check({nullptr, dtype::f32, 2});
+  });
+  fails(errc::invalid_argument, {"f: partials.size", "is 3", "expected 2"}, [&] {
+    check({memory_block + 30, dtype::f32, 3});
+  });
+  fails(errc::invalid_argument, {"f: values overlaps partials"}, [&] {
+    check({memory_block + 19, dtype::f32, 2});
+  });
+}
+
+TEST_CASE("combine_topk: one shape, one type each, separate memory") {
+  std::int32_t a[6];
+  std::int32_t b[6];
+  matrix_ref more_values{memory_block, dtype::f32, 2, 3, 3};
+  matrix_ref more_indices{a, dtype::i32, 2, 3, 3};
+  matrix_ref values{memory_block + 10, dtype::f32, 2, 3, 3};
+  matrix_ref indices{b, dtype::i32, 2, 3, 3};
+  const auto check = [&] {
+    core::check_combine_topk("f", more_values, more_indices, values, indices);
+  };
+  CHECK_NOTHROW(check());
+  const auto with = [&](auto& field, auto value, errc code,
+                        std::initializer_list<const char*> parts) {
+    const auto kept = field;
+    field = value;
+    fails(code, parts, check);
+    field = kept;
+  };
+  const auto bad = errc::invalid_argument;
+  with(values.cols, 2, bad, {"f: values.cols", "is 2", "expected 3"});
+  with(indices.rows, 1, bad, {"f: indices.rows", "is 1", "expected 2"});
+  with(more_indices.cols, 4, bad, {"f: more_indices.cols", "is 4", "expected 3"});
+  with(values.type, dtype::bf16, errc::unsupported_type, {"f: values.type", "bf16", "f32"});
+  with(values.type, dtype::i32, errc::unsupported_type, {"f: values.type", "i32", "bf16"});
+  with(indices.type, dtype::f32, errc::unsupported_type, {"f: indices.type", "f32", "i32 or i64"});
+  with(values.data, more_values.data, bad, {"f: values overlaps more_values"});
+  with(indices.data, more_indices.data, bad, {"f: indices overlaps more_indices"});
+  with(indices.data, values.data, bad, {"f: indices overlaps values"});
+  CHECK_NOTHROW(check());
+}
+
+TEST_CASE("logsumexp of states: the states' type") {
+  const auto check = [&](dtype states, dtype lse, std::int64_t size, const void* where) {
+    core::check_logsumexp("f", {memory_block, states, 4}, {const_cast<void*>(where), lse, size});
+  };
+  CHECK_NOTHROW(check(dtype::f32, dtype::f32, 4, memory_block + 8));
+  CHECK_NOTHROW(check(dtype::f64, dtype::f64, 4, memory_block + 16));
+  fails(errc::unsupported_type, {"f: partials.type", "f16", "f32 or f64"},
+        [&] { check(dtype::f16, dtype::f16, 4, memory_block + 8); });
+  fails(errc::unsupported_type, {"f: lse.type", "is f16", "expected f32"},
+        [&] { check(dtype::f32, dtype::f16, 4, memory_block + 8); });
+  fails(errc::invalid_argument, {"f: lse.size", "is 5", "expected 4"},
+        [&] { check(dtype::f32, dtype::f32, 5, memory_block + 8); });
+  fails(errc::invalid_argument, {"f: lse overlaps partials"},
+        [&] { check(dtype::f32, dtype::f32, 4, memory_block + 7); });
 }
 
 TEST_SUITE_END();

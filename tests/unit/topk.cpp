@@ -225,4 +225,36 @@ TEST_CASE("a list of fewer elements than K ends in absent elements") {
   CHECK(two.items[2].index == std::numeric_limits<std::int64_t>::max());
 }
 
+TEST_CASE("sorted lists of a run-time length: the same as the monoid, in place") {
+  constexpr int k = 6;
+  using lists = core::topk_monoid<float, k>;
+  std::mt19937 random(5);
+  for (int round = 0; round < 300; ++round) {
+    lists::value_type sides[2];
+    float values[2][k];
+    int indices[2][k];
+    for (int side = 0; side < 2; ++side) {
+      const int present = static_cast<int>(random() % (k + 1));
+      for (int i = 0; i < present; ++i) {
+        sides[side].insert({static_cast<float>(static_cast<int>(random() % 5)) - 2, 2 * i + side});
+      }
+      for (int i = 0; i < k; ++i) {
+        const auto& item = sides[side].items[i];
+        const bool absent = item.index == std::numeric_limits<std::int64_t>::max();
+        values[side][i] = absent ? 99.0F : item.value;
+        indices[side][i] = absent ? -3 : static_cast<int>(item.index);
+      }
+    }
+    const auto expected = lists::combine(sides[0], sides[1]);
+    core::combine_sorted<float, int>({values[0], indices[0]}, {values[1], indices[1]}, k);
+    for (int i = 0; i < k; ++i) {
+      CAPTURE(round);
+      CAPTURE(i);
+      const bool absent = expected.items[i].index == std::numeric_limits<std::int64_t>::max();
+      CHECK(indices[1][i] == (absent ? -1 : static_cast<int>(expected.items[i].index)));
+      CHECK(values[1][i] == expected.items[i].value);
+    }
+  }
+}
+
 TEST_SUITE_END();

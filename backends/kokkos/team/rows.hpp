@@ -72,12 +72,10 @@ struct map_finish {
     }
     const A reference = state.reference;
     if (this->log) {
-      const double exact = log(static_cast<double>(state.sum));
-      const A high = static_cast<A>(exact);
-      const A low = static_cast<A>(exact - static_cast<double>(high));
+      const A log_sum = static_cast<A>(log(static_cast<double>(state.sum)));
       lanes.each(count, [=](int i) {
         const auto t = scale.below(scale.element(widen(from[i])), reference);
-        to[i] = narrow<Out>((t.value - high) + (t.error - low));
+        to[i] = narrow<Out>(t.value + (t.error - log_sum));
       });
     } else {
       const A inverse = A{1} / state.sum;
@@ -266,6 +264,19 @@ struct finish_segments {
   }
 };
 
+/// logsumexp of states.
+template <class A>
+struct logsumexp_of_states {
+  const max_sum<A>* partials;
+  A* lse;
+
+  KOKKOS_FUNCTION void operator()(std::int64_t r) const {
+    using std::log;
+    lse[r] = static_cast<A>(static_cast<double>(partials[r].max) +
+                            log(static_cast<double>(partials[r].sum)));
+  }
+};
+
 /// The second pass over parts of rows whose states the caller gives.
 template <class Exec, class T, class Out>
 struct normalize_rows {
@@ -276,6 +287,7 @@ struct normalize_rows {
   Out* y;
   std::int64_t y_stride;
   A empty_value;
+  bool log;
   std::int64_t segments;
   std::int64_t columns;
   int vector_length;
@@ -301,8 +313,16 @@ struct normalize_rows {
       lanes.each(count, [=](int i) { to[i] = value; });
       return;
     }
-    const A inverse = A{1} / whole.sum;
     const scaling<A> scale = source.monoid.scale;
+    if (this->log) {
+      using std::log;
+      const A log_sum = static_cast<A>(log(static_cast<double>(whole.sum)));
+      lanes.each(count, [=](int i) {
+        to[i] = narrow<Out>(fma(scale.factor, scale.element(widen(from[i])), -max) - log_sum);
+      });
+      return;
+    }
+    const A inverse = A{1} / whole.sum;
     lanes.each(count, [=](int i) {
       to[i] = narrow<Out>(exp(fma(scale.factor, scale.element(widen(from[i])), -max)) * inverse);
     });

@@ -60,7 +60,9 @@ struct topk_outputs {
   matrix_ref indices;
   matrix_ref probabilities;
   vector_ref lse;
+  partials_ref partials;
   double empty_value;
+  std::int64_t column_offset;
 };
 
 template <class A>
@@ -80,6 +82,49 @@ KOKKOS_FUNCTION void write_real(void* data, dtype type, std::int64_t i, A value)
       return;
   }
 }
+
+KOKKOS_INLINE_FUNCTION void write_index(const matrix_ref& to, std::int64_t row, std::int64_t i,
+                                        std::int64_t column) {
+  if (to.type == dtype::i64) {
+    static_cast<std::int64_t*>(to.data)[row * to.stride + i] = column;
+  } else {
+    static_cast<std::int32_t*>(to.data)[row * to.stride + i] = static_cast<std::int32_t>(column);
+  }
+}
+
+/// An absent entry of a list of values and indices.
+KOKKOS_INLINE_FUNCTION void write_absent(const topk_outputs& to, std::int64_t row, std::int64_t i) {
+  write_index(to.indices, row, i, -1);
+  write_real(to.values.data, to.values.type, row * to.values.stride + i, -infinity<double>);
+}
+
+/// Lists of nothing but absent entries.
+struct absent_lists {
+  topk_outputs outputs;
+  KOKKOS_FUNCTION void operator()(std::int64_t r) const {
+    for (std::int64_t i = 0; i < outputs.indices.cols; ++i) {
+      write_absent(outputs, r, i);
+    }
+  }
+};
+
+/// combine_topk, a row each.
+template <class T, class Index>
+struct combine_lists {
+  const_matrix_ref more_values;
+  const_matrix_ref more_indices;
+  matrix_ref values;
+  matrix_ref indices;
+
+  KOKKOS_FUNCTION void operator()(std::int64_t r) const {
+    core::combine_sorted<T, Index>(
+        {static_cast<const T*>(more_values.data) + r * more_values.stride,
+         static_cast<const Index*>(more_indices.data) + r * more_indices.stride},
+        {static_cast<T*>(values.data) + r * values.stride,
+         static_cast<Index*>(indices.data) + r * indices.stride},
+        values.cols);
+  }
+};
 
 /// The candidates of one row or segment.
 template <class Entry>
@@ -277,15 +322,14 @@ struct topk_rows {
     const row_kind kind = kind_of(state);
     const A inverse = A{1} / state.sum;
     const A nan = std::numeric_limits<A>::quiet_NaN();
-    lanes.each(k, [=, *this](std::int64_t i) {
+    lanes.each(outputs.indices.cols, [=, *this](std::int64_t i) {
+      if (i >= k) {  // a list may be longer than the row
+        write_absent(outputs, r, i);
+        return;
+      }
       const std::int64_t column = best.entries[i].column();
       const A value = widen(row[column]);
-      if (outputs.indices.type == dtype::i64) {
-        static_cast<std::int64_t*>(outputs.indices.data)[r * outputs.indices.stride + i] = column;
-      } else {
-        static_cast<std::int32_t*>(outputs.indices.data)[r * outputs.indices.stride + i] =
-            static_cast<std::int32_t>(column);
-      }
+      write_index(outputs.indices, r, i, column + outputs.column_offset);
       if (outputs.values.data != nullptr) {
         write_real(outputs.values.data, outputs.values.type, r * outputs.values.stride + i,
                    value == value ? value : nan);
@@ -301,9 +345,16 @@ struct topk_rows {
                    r * outputs.probabilities.stride + i, probability);
       }
     });
-    if (outputs.lse.data != nullptr) {
+    if (folds) {
       lanes.once([=, *this] {
-        write_real(outputs.lse.data, outputs.lse.type, r, logsumexp_of(source.monoid.scale, state));
+        if (outputs.lse.data != nullptr) {
+          write_real(outputs.lse.data, outputs.lse.type, r,
+                     logsumexp_of(source.monoid.scale, state));
+        }
+        if (outputs.partials.data != nullptr) {
+          static_cast<max_sum<A>*>(outputs.partials.data)[r] =
+              partial_finish<T>::partial_of(source.monoid.scale, state);
+        }
       });
     }
   }

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// row_states: arithmetic by the entry points, on any backend.
+#include <core/check_lists.hpp>
+#include <core/column_ranges.hpp>
+
+#include <softfold/buffer.hpp>
+#include <softfold/row_states.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace {
+
+std::string text_of(const column_range& r) {
+  return std::to_string(r.begin) + " to " + std::to_string(r.end - 1);
+}
+
+std::vector<column_range> disjoint(const char* function, std::span<const column_range> a,
+                                   std::span<const column_range> b) {
+  core::disjoint_union result = core::unite(a, b);
+  if (result.shared) {
+    throw error(errc::invalid_argument, std::string(function) + ": columns " +
+                                            text_of(*result.shared) +
+                                            " are in both, expected separate columns");
+  }
+  return std::move(result.columns);
+}
+
+/// What must be the same in all states that make one.
+void check_alike(const char* function, const row_states& own, const row_states& more) {
+  const auto same = [&](const char* property, const std::string& found, const std::string& wanted) {
+    if (found != wanted) {
+      core::fail(errc::invalid_argument, {function, "more"}, property, found, wanted);
+    }
+  };
+  same(".type", name_of(more.type()), name_of(own.type()));
+  same(".k", std::to_string(more.k()), std::to_string(own.k()));
+  same(".scale", core::text_of(more.scale()), core::text_of(own.scale()));
+}
+
+/// The device's copy of the states and lists.
+class device_states {
+ public:
+  device_states(queue& q, dtype type, std::int64_t rows, std::int64_t k)
+      : type_(type),
+        rows_(rows),
+        k_(k),
+        partials_(q, static_cast<std::size_t>(rows) * 2 * size_of(type)),
+        values_(q, static_cast<std::size_t>(rows * k) * size_of(type)),
+        indices_(q, static_cast<std::size_t>(rows * k) * sizeof(std::int64_t)) {}
+
+  void upload(queue& q, const row_states& from) {
+    partials_.upload(q, from.partials().data, partials_.size());
+    values_.upload(q, from.values().data, values_.size());
+    indices_.upload(q, from.indices().data, indices_.size());
+  }
+  void download(queue& q, std::byte* partials, std::byte* values, std::byte* indices) const {
+    partials_.download(q, partials, partials_.size());
+    values_.download(q, values, values_.size());
+    indices_.download(q, indices, indices_.size());
+  }
+
+  [[nodiscard]] partials_ref partials() const { return {partials_.data(), type_, rows_}; }
+  [[nodiscard]] matrix_ref values() const { return {values_.data(), type_, rows_, k_, k_}; }
+  [[nodiscard]] matrix_ref indices() const { return {indices_.data(), dtype::i64, rows_, k_, k_}; }
+
+  void combine(queue& q, const device_states& more) {
+    softfold::combine(q, more.partials(), partials());
+    combine_topk(q, more.values(), more.indices(), values(), indices());
+  }
+
+ private:
+  dtype type_;
+  std::int64_t rows_;
+  std::int64_t k_;
+  buffer partials_;
+  buffer values_;
+  buffer indices_;
+};
+
+/// Bytes of all lists' indices, the largest of the three arrays; checks that they can be counted.
+std::size_t list_elements(const char* function, std::int64_t rows, std::int64_t k) {
+  const auto not_negative = [&](const char* name, std::int64_t value) {
+    if (value < 0) {
+      core::fail(errc::invalid_argument, {function, name}, "", std::to_string(value), "0 or more");
+    }
+  };
+  not_negative("rows", rows);
+  not_negative("k", k);
+  core::check_sizes({function, "rows x k"}, rows, std::max<std::int64_t>(k, 2), 8);
+  return static_cast<std::size_t>(rows * k);
+}
+
+}  // namespace
+
+row_states::row_states(dtype type, std::int64_t rows, std::int64_t k, double scale)
+    : type_(type), rows_(rows), k_(k) {
+  constexpr const char* name = "row_states";
+  core::check_state_type({name, "type"}, type);
+  const std::size_t elements = list_elements(name, rows, k);
+  scale_ = core::check_scale(name, scale, type);
+  try {
+    partials_.resize(static_cast<std::size_t>(rows) * 2 * size_of(type));
+    values_.resize(elements * size_of(type));
+    indices_.resize(elements * sizeof(std::int64_t), std::byte{0xff});
+  } catch (const std::exception&) {
+    throw error(errc::out_of_memory, std::string(name) + ": no memory for " + std::to_string(rows) +
+                                         " rows of k = " + std::to_string(k));
+  }
+  const auto fill = [&]<class T>(T) {
+    const max_sum<T> identity;
+    for (std::size_t at = 0; at < partials_.size(); at += sizeof identity) {
+      std::memcpy(&partials_[at], &identity, sizeof identity);
+    }
+    for (std::size_t at = 0; at < values_.size(); at += sizeof identity.max) {
+      std::memcpy(&values_[at], &identity.max, sizeof identity.max);
+    }
+  };
+  type == dtype::f64 ? fill(double{}) : fill(float{});
+}
+
+std::int64_t row_states::column_count() const noexcept { return core::count(columns_); }
+
+const_partials_ref row_states::partials() const noexcept {
+  return {partials_.data(), type_, rows_};
+}
+const_matrix_ref row_states::values() const noexcept {
+  return {values_.data(), type_, rows_, k_, k_};
+}
+const_matrix_ref row_states::indices() const noexcept {
+  return {indices_.data(), dtype::i64, rows_, k_, k_};
+}
+
+void row_states::fold(queue& q, const_matrix_ref x_part, std::int64_t column_offset) {
+  constexpr const char* name = "row_states::fold";
+  if (x_part.rows != rows_) {
+    core::fail(errc::invalid_argument, {name, "x_part"}, ".rows", std::to_string(x_part.rows),
+               std::to_string(rows_));
+  }
+  core::check_input({name, "x_part"}, x_part);
+  if (core::arithmetic_type(x_part.type) != type_) {
+    core::fail(errc::unsupported_type, {name, "x_part"}, ".type", name_of(x_part.type),
+               type_ == dtype::f64 ? "f64" : "f32, f16 or bf16");
+  }
+  core::check_column_offset(name, column_offset, x_part.cols);
+  const column_range added{column_offset, column_offset + x_part.cols};
+  std::vector<column_range> columns = disjoint(name, columns_, {&added, 1});
+
+  row_states result(type_, rows_, k_, scale_);
+  device_states part(q, type_, rows_, k_);
+  fold_topk(q, x_part, part.partials(), part.values(), part.indices(),
+            {.scale = scale_, .column_offset = column_offset});
+  device_states before(q, type_, rows_, k_);
+  if (!columns_.empty()) {
+    before.upload(q, *this);
+    part.combine(q, before);
+  }
+  part.download(q, result.partials_.data(), result.values_.data(), result.indices_.data());
+  q.wait();
+  result.columns_ = std::move(columns);
+  *this = std::move(result);
+}
+
+void row_states::combine(queue& q, const row_states& more) {
+  constexpr const char* name = "row_states::combine";
+  check_alike(name, *this, more);
+  if (more.rows_ != rows_) {
+    core::fail(errc::invalid_argument, {name, "more"}, ".rows", std::to_string(more.rows_),
+               std::to_string(rows_));
+  }
+  std::vector<column_range> columns = disjoint(name, columns_, more.columns_);
+
+  row_states result(type_, rows_, k_, scale_);
+  device_states own(q, type_, rows_, k_);
+  device_states other(q, type_, rows_, k_);
+  own.upload(q, *this);
+  other.upload(q, more);
+  own.combine(q, other);
+  own.download(q, result.partials_.data(), result.values_.data(), result.indices_.data());
+  q.wait();
+  result.columns_ = std::move(columns);
+  *this = std::move(result);
+}
+
+void row_states::append_rows(const row_states& more) {
+  constexpr const char* name = "row_states::append_rows";
+  check_alike(name, *this, more);
+  if (&more == this) {
+    return append_rows(row_states(more));
+  }
+  if (columns_ != more.columns_) {
+    throw error(errc::invalid_argument,
+                std::string(name) + ": more has other columns, expected those of the rows above");
+  }
+  // Memory first, twice what is needed when it has to grow: then nothing can fail half way.
+  const auto grow = [](std::vector<std::byte>& to, const std::vector<std::byte>& from) {
+    if (const std::size_t needed = to.size() + from.size(); needed > to.capacity()) {
+      to.reserve(std::max(needed, 2 * to.size()));
+    }
+  };
+  const auto append = [](std::vector<std::byte>& to, const std::vector<std::byte>& from) {
+    to.insert(to.end(), from.begin(), from.end());
+  };
+  grow(partials_, more.partials_);
+  grow(values_, more.values_);
+  grow(indices_, more.indices_);
+  append(partials_, more.partials_);
+  append(values_, more.values_);
+  append(indices_, more.indices_);
+  rows_ += more.rows_;
+}
+
+void row_states::finish(queue& q, vector_ref lse, matrix_ref probabilities,
+                        softfold::empty_row policy) const {
+  constexpr const char* name = "row_states::finish";
+  const_matrix_ref lse_column;
+  if (lse.data != nullptr || lse.size != 0) {
+    core::check_output_type({name, "lse"}, lse.type, type_);
+    lse_column = core::check_vector({name, "lse"}, lse.data, lse.type, lse.size, rows_);
+  }
+  const bool wants_probabilities = probabilities.data != nullptr;
+  if (wants_probabilities) {
+    core::check_output({name, "probabilities"}, probabilities, rows_, k_, type_);
+  }
+  core::check_empty_row(name, policy);
+  if (core::overlaps(lse_column, probabilities)) {
+    throw error(errc::invalid_argument,
+                std::string(name) + ": probabilities overlaps lse, expected separate memory");
+  }
+
+  device_states states(q, type_, rows_, k_);
+  states.upload(q, *this);
+  const buffer sums(q, static_cast<std::size_t>(rows_) * size_of(type_));
+  const buffer result(q, values_.size());
+  std::vector<std::byte> packed(wants_probabilities ? values_.size() : 0);
+  if (lse.data != nullptr) {
+    logsumexp(q, states.partials(), {sums.data(), type_, rows_});
+    sums.download(q, lse.data, sums.size());
+  }
+  if (wants_probabilities) {
+    normalize(q, states.values(), states.partials(), {result.data(), type_, rows_, k_, k_},
+              {.scale = scale_, .empty_row = policy});
+    result.download(q, packed.data(), packed.size());
+  }
+  q.wait();
+  const std::size_t row_bytes = static_cast<std::size_t>(k_) * size_of(type_);
+  for (std::int64_t r = 0; r < rows_ && !packed.empty(); ++r) {
+    std::memcpy(static_cast<std::byte*>(probabilities.data) +
+                    static_cast<std::size_t>(r * probabilities.stride) * size_of(type_),
+                &packed[static_cast<std::size_t>(r) * row_bytes], row_bytes);
+  }
+}
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// The byte format of row_states, as docs/state_format.md describes it.
+#include <core/check_lists.hpp>
+#include <core/column_ranges.hpp>
+#include <core/topk.hpp>
+
+#include <softfold/row_states.hpp>
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <type_traits>
+
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace {
+
+// The eighth bit of the first byte, both kinds of line end and an end-of-file character: what
+// copying as text would alter.
+constexpr unsigned char magic[8] = {0x89, 'S', 'F', 'S', '\r', '\n', 0x1a, '\n'};
+constexpr std::uint32_t version = 1;
+constexpr std::size_t header_bytes = 48;
+constexpr std::size_t checksum_bytes = 4;
+
+[[noreturn]] void refuse(const std::string& cause) {
+  throw error(errc::invalid_data, "row_states::from_bytes: " + cause);
+}
+
+template <class T>
+using bits_of = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+
+template <class T>
+void put(std::byte* to, T value) {
+  const auto bits = std::bit_cast<bits_of<T>>(value);
+  for (std::size_t i = 0; i < sizeof bits; ++i) {
+    to[i] = static_cast<std::byte>(bits >> (8 * i));
+  }
+}
+
+template <class T>
+T get(const std::byte* from) {
+  bits_of<T> bits = 0;
+  for (std::size_t i = 0; i < sizeof bits; ++i) {
+    bits |= static_cast<bits_of<T>>(std::to_integer<bits_of<T>>(from[i]) << (8 * i));
+  }
+  return std::bit_cast<T>(bits);
+}
+
+/// All elements of an array of T, from the machine's order of bytes to the format's or back.
+template <class T>
+void put_all(std::byte*& to, const void* from, std::size_t bytes) {
+  for (std::size_t at = 0; at < bytes; at += sizeof(T)) {
+    put(to + at, *reinterpret_cast<const T*>(static_cast<const std::byte*>(from) + at));
+  }
+  to += bytes;
+}
+
+template <class T>
+void get_all(std::vector<std::byte>& to, const std::byte*& from) {
+  for (std::size_t at = 0; at < to.size(); at += sizeof(T)) {
+    const T value = get<T>(from + at);
+    std::memcpy(&to[at], &value, sizeof value);
+  }
+  from += to.size();
+}
+
+std::uint32_t checksum(std::span<const std::byte> bytes) {
+  return static_cast<std::uint32_t>(
+      crc32_z(0, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()));
+}
+
+struct header {
+  dtype type;
+  std::int64_t rows;
+  std::int64_t k;
+  double scale;
+  std::uint64_t ranges;
+};
+
+header read_header(std::span<const std::byte> bytes) {
+  const std::size_t shown = std::min(bytes.size(), sizeof magic);
+  if (shown == 0 || std::memcmp(bytes.data(), magic, shown) != 0) {
+    refuse("these are no states: wrong magic");
+  }
+  if (bytes.size() < header_bytes + checksum_bytes) {
+    refuse("truncated: " + std::to_string(bytes.size()) + " bytes, expected at least " +
+           std::to_string(header_bytes + checksum_bytes));
+  }
+  if (const auto found = get<std::uint32_t>(&bytes[8]); found != version) {
+    refuse("version is " + std::to_string(found) + ", expected " + std::to_string(version));
+  }
+  const auto type = get<std::uint32_t>(&bytes[12]);
+  if (type > 1) {
+    refuse("type is " + std::to_string(type) + ", expected 0 (f32) or 1 (f64)");
+  }
+  const header h{type == 0 ? dtype::f32 : dtype::f64, get<std::int64_t>(&bytes[16]),
+                 get<std::int64_t>(&bytes[24]), get<double>(&bytes[32]),
+                 get<std::uint64_t>(&bytes[40])};
+  if (h.rows < 0 || h.k < 0) {
+    refuse((h.rows < 0 ? "rows is " + std::to_string(h.rows) : "k is " + std::to_string(h.k)) +
+           ", expected 0 or more");
+  }
+  return h;
+}
+
+/// Bytes of a whole file with that header; the largest number if that is more than can be counted.
+std::uint64_t expected_bytes(const header& h) {
+  constexpr auto too_many = std::numeric_limits<std::uint64_t>::max();
+  const auto rows = static_cast<std::uint64_t>(h.rows);
+  const auto k = static_cast<std::uint64_t>(h.k);
+  const std::uint64_t element = size_of(h.type);
+  std::uint64_t row = 0;
+  std::uint64_t all_rows = 0;
+  std::uint64_t ranges = 0;
+  std::uint64_t total = header_bytes + checksum_bytes;
+  const bool overflows = __builtin_mul_overflow(k, element + 8, &row) ||
+                         __builtin_add_overflow(row, 2 * element, &row) ||
+                         __builtin_mul_overflow(rows, row, &all_rows) ||
+                         __builtin_mul_overflow(h.ranges, std::uint64_t{16}, &ranges) ||
+                         __builtin_add_overflow(total, all_rows, &total) ||
+                         __builtin_add_overflow(total, ranges, &total);
+  return overflows ? too_many : total;
+}
+
+void check_ranges(std::span<const column_range> columns) {
+  std::int64_t last = -1;  // a first range that starts at 0 follows nothing
+  for (const column_range& r : columns) {
+    if (r.begin <= last || r.end <= r.begin) {
+      refuse("column range " + std::to_string(r.begin) + " to " + std::to_string(r.end) +
+             " is empty, negative, or not after the one before");
+    }
+    last = r.end;
+  }
+}
+
+template <class T>
+void check_state(const row_states& states, std::int64_t r) {
+  const max_sum<T>& s = static_cast<const max_sum<T>*>(states.partials().data)[r];
+  if (s.sum < 0) {
+    refuse("row " + std::to_string(r) + " has a negative sum");
+  }
+}
+
+/// A list of the covered columns, in order, as long as they allow.
+template <class T>
+void check_list(const row_states& states, std::int64_t r, std::int64_t present) {
+  const std::int64_t k = states.k();
+  const core::sorted_list<const T, const std::int64_t> list{
+      static_cast<const T*>(states.values().data) + r * k,
+      static_cast<const std::int64_t*>(states.indices().data) + r * k};
+  for (std::int64_t i = 0; i < k; ++i) {
+    const bool right = i < present ? core::contains(states.columns(), list.indices[i]) &&
+                                         (i == 0 || core::ranks_before(list[i - 1], list[i]))
+                                   : list.indices[i] == -1 &&
+                                         list.values[i] == -std::numeric_limits<T>::infinity();
+    if (!right) {
+      refuse("row " + std::to_string(r) + ", entry " + std::to_string(i) + ": index " +
+             std::to_string(list.indices[i]) + " is not of the columns folded, or out of order");
+    }
+  }
+}
+
+template <class T>
+void check_rows(const row_states& states) {
+  const std::int64_t present = std::min(states.k(), states.column_count());
+  for (std::int64_t r = 0; r < states.rows(); ++r) {
+    check_state<T>(states, r);
+    check_list<T>(states, r, present);
+  }
+}
+
+}  // namespace
+
+std::size_t row_states::byte_count() const noexcept {
+  return expected_bytes({type_, rows_, k_, scale_, columns_.size()});
+}
+
+std::vector<std::byte> row_states::to_bytes() const {
+  std::vector<std::byte> bytes(byte_count());
+  std::memcpy(bytes.data(), magic, sizeof magic);
+  put(&bytes[8], version);
+  put(&bytes[12], type_ == dtype::f64 ? std::uint32_t{1} : std::uint32_t{0});
+  put(&bytes[16], rows_);
+  put(&bytes[24], k_);
+  put(&bytes[32], scale_);
+  put(&bytes[40], std::uint64_t{columns_.size()});
+  std::byte* to = &bytes[header_bytes];
+  put_all<std::int64_t>(to, columns_.data(), columns_.size() * sizeof(column_range));
+  const auto put_rows = [&]<class T>(T) {
+    put_all<T>(to, partials_.data(), partials_.size());
+    put_all<T>(to, values_.data(), values_.size());
+  };
+  type_ == dtype::f64 ? put_rows(double{}) : put_rows(float{});
+  put_all<std::int64_t>(to, indices_.data(), indices_.size());
+  put(to, checksum({bytes.data(), bytes.size() - checksum_bytes}));
+  return bytes;
+}
+
+row_states row_states::from_bytes(std::span<const std::byte> bytes) {
+  const header h = read_header(bytes);
+  if (const std::uint64_t expected = expected_bytes(h); bytes.size() != expected) {
+    refuse((bytes.size() < expected ? "truncated: " : "bytes after the states: ") +
+           std::to_string(bytes.size()) + " bytes, the header says " + std::to_string(expected));
+  }
+  const std::size_t body = bytes.size() - checksum_bytes;
+  if (get<std::uint32_t>(&bytes[body]) != checksum(bytes.first(body))) {
+    refuse("altered: the checksum does not fit");
+  }
+  const double scale =
+      h.type == dtype::f64 ? h.scale : static_cast<double>(static_cast<float>(h.scale));
+  if (!std::isfinite(h.scale) || scale != h.scale) {
+    refuse("scale is " + core::text_of(h.scale) + ", expected finite as " + name_of(h.type));
+  }
+
+  row_states states(h.type, h.rows, h.k, h.scale);
+  const std::byte* from = &bytes[header_bytes];
+  states.columns_.resize(h.ranges);
+  for (column_range& r : states.columns_) {
+    r = {get<std::int64_t>(from), get<std::int64_t>(from + 8)};
+    from += 16;
+  }
+  check_ranges(states.columns_);
+  const auto get_rows = [&]<class T>(T) {
+    get_all<T>(states.partials_, from);
+    get_all<T>(states.values_, from);
+    get_all<std::int64_t>(states.indices_, from);
+    check_rows<T>(states);
+  };
+  h.type == dtype::f64 ? get_rows(double{}) : get_rows(float{});
+  return states;
+}
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

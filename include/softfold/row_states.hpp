@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// The states of rows as a value in the host's memory: what is written to files, sent to other
+/// processes, and combined there, whatever backend made it.
+#pragma once
+
+#include <softfold/softfold.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace softfold {
+
+/// Columns begin, ..., end - 1 of a row.
+struct column_range {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+
+  friend bool operator==(const column_range&, const column_range&) = default;
+};
+
+inline namespace SOFTFOLD_BACKEND {
+
+/// For each row of a matrix: the max_sum and the sorted list of the k best elements of the columns
+/// folded so far, and which columns these are, so that none is counted twice.
+///
+/// Arithmetic runs on the queue that a function is given; functions wait for it. A function that
+/// throws leaves the states as they were. Errors name the argument, its value and what was
+/// expected.
+class SOFTFOLD_API row_states {
+ public:
+  /// The states of no columns. `type`, f32 or f64, is the arithmetic's, k >= 0 the length of the
+  /// lists. The scale is first rounded to the type and must be finite there.
+  row_states(dtype type, std::int64_t rows, std::int64_t k, double scale = 1);
+
+  [[nodiscard]] dtype type() const noexcept { return type_; }
+  [[nodiscard]] std::int64_t rows() const noexcept { return rows_; }
+  [[nodiscard]] std::int64_t k() const noexcept { return k_; }
+  [[nodiscard]] double scale() const noexcept { return scale_; }
+  /// The columns folded so far: ranges in order that neither meet nor overlap.
+  [[nodiscard]] std::span<const column_range> columns() const noexcept { return columns_; }
+  /// How many these are.
+  [[nodiscard]] std::int64_t column_count() const noexcept;
+
+  /// The states [rows] and the lists [rows, k], in the host's memory: values of type(), i64
+  /// indices. See fold_topk. Valid until the states change.
+  [[nodiscard]] const_partials_ref partials() const noexcept;
+  [[nodiscard]] const_matrix_ref values() const noexcept;
+  [[nodiscard]] const_matrix_ref indices() const noexcept;
+
+  /// Adds columns column_offset, ..., column_offset + x_part.cols - 1 of every row. x_part is
+  /// [rows, any], in memory of the queue's device, of type f64 where type() is f64, of f32, f16 or
+  /// bf16 where it is f32. Throws error(invalid_argument) if one of the columns was folded before.
+  void fold(queue& q, const_matrix_ref x_part, std::int64_t column_offset);
+
+  /// Adds the states of other columns of the same rows: of the same type, rows, k and scale.
+  /// Throws error(invalid_argument) if one of the columns is in both.
+  void combine(queue& q, const row_states& more);
+
+  /// Adds rows below the present ones: states of the same type, k, scale and columns.
+  void append_rows(const row_states& more);
+
+  /// The logsumexp of each row, [rows], and the probabilities of its list, [rows, k], both of
+  /// type() and in the host's memory, over the columns folded so far. An output without data is
+  /// not wanted. Absent entries get 0 where the scale is not negative.
+  void finish(queue& q, vector_ref lse, matrix_ref probabilities = {},
+              softfold::empty_row policy = softfold::empty_row::nan) const;
+
+  /// The states in the byte format of docs/state_format.md, which is the same on every machine.
+  [[nodiscard]] std::vector<std::byte> to_bytes() const;
+  /// How many bytes these are.
+  [[nodiscard]] std::size_t byte_count() const noexcept;
+
+  /// The states that to_bytes() wrote, here or elsewhere. Reads nothing past the end of `bytes`
+  /// and allocates no more than a small multiple of their number. Throws error(invalid_data) if
+  /// they are not such states, whole, unaltered and of a version that this library reads.
+  [[nodiscard]] static row_states from_bytes(std::span<const std::byte> bytes);
+
+ private:
+  dtype type_;
+  std::int64_t rows_;
+  std::int64_t k_;
+  double scale_;
+  std::vector<column_range> columns_;
+  std::vector<std::byte> partials_;
+  std::vector<std::byte> values_;
+  std::vector<std::byte> indices_;
+};
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * \file
+ * The C interface (C99) to everything in softfold.hpp and row_states.hpp, for programs in C and
+ * for bindings. The headers in C++ are the reference for what a function computes; this one says
+ * how arguments and errors travel.
+ *
+ * - Every function that can fail returns a status, SOFTFOLD_SUCCESS = 0 or what went wrong;
+ *   softfold_last_error() has the text. A wrong argument is found before anything is written. No
+ *   exception leaves a function.
+ * - A matrix is a pointer, a shape, a row stride and a type, passed by address; the library reads
+ *   the struct and keeps nothing of it. `data` of an input is not written to. Sizes and strides
+ *   count elements.
+ * - Options: NULL is the default for everything. Otherwise start from the *_INIT macro, which sets
+ *   struct_size: a library that is newer than the program fills in defaults for what the program's
+ *   struct lacks; one that is older refuses a struct whose additional members are not 0. Reserved
+ *   members are 0.
+ * - Work is asynchronous where the backend is: results may be read after softfold_queue_wait().
+ *   One queue is used by one thread at a time. Objects of other kinds may be read by several.
+ * - The names are the same in every backend's library, so one binding serves all. A program links
+ *   one of them. To use two in one process, load each with dlopen(RTLD_LOCAL) and take functions
+ *   from it by dlsym: objects of one library must not be given to the other's functions.
+ *   (Programs in C++ can link two backends; their C++ names differ.)
+ *
+ * The ABI is versioned by major and minor version, as is the shared library's name. Within a
+ * version functions and members at the end of structs are added only.
+ */
+#ifndef SOFTFOLD_SOFTFOLD_H
+#define SOFTFOLD_SOFTFOLD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define SOFTFOLD_C_API __attribute__((visibility("default")))
+#else
+#define SOFTFOLD_C_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- status ---- */
+
+typedef int32_t softfold_status;
+enum {
+  SOFTFOLD_SUCCESS = 0,
+  SOFTFOLD_INVALID_ARGUMENT = 1, /**< a size, pointer, stride, k, scale, overlap or option */
+  SOFTFOLD_UNSUPPORTED_TYPE = 2, /**< a type, or pair of types, that the function does not take */
+  SOFTFOLD_OUT_OF_MEMORY = 3,
+  SOFTFOLD_BACKEND_FAILURE = 4, /**< the backend's runtime reported a fault */
+  SOFTFOLD_INVALID_DATA = 5,    /**< bytes that are not what they are read as */
+  SOFTFOLD_INTERNAL_ERROR = 6   /**< anything else: a fault of this library */
+};
+
+/** The text of the last failure on this thread: function, argument, value and what was expected.
+ *  Empty before the first. Valid until the next failure on this thread. Never NULL. */
+SOFTFOLD_C_API const char* softfold_last_error(void);
+
+/** "success", "invalid_argument", ...; "unknown" for other numbers. */
+SOFTFOLD_C_API const char* softfold_status_name(softfold_status status);
+
+/** The version of the library that runs, "0.1.0". */
+SOFTFOLD_C_API const char* softfold_version(void);
+
+/** "cpu", "cuda", "hip" or "kokkos". */
+SOFTFOLD_C_API const char* softfold_backend(void);
+
+/* ---- types, views and options ---- */
+
+typedef int32_t softfold_dtype;
+enum {
+  SOFTFOLD_F32 = 0,
+  SOFTFOLD_F64 = 1,
+  SOFTFOLD_F16 = 2,
+  SOFTFOLD_BF16 = 3,
+  SOFTFOLD_I32 = 4,
+  SOFTFOLD_I64 = 5
+};
+
+/** rows * cols elements; row r starts at element r * stride, stride >= cols. */
+typedef struct softfold_matrix {
+  void* data;
+  int64_t rows;
+  int64_t cols;
+  int64_t stride;
+  softfold_dtype type;
+  int32_t reserved;
+} softfold_matrix;
+
+/** Contiguous elements; as row states, pairs of (max, sum): `size` counts pairs, `type` is that of
+ *  each number, SOFTFOLD_F32 or SOFTFOLD_F64. */
+typedef struct softfold_vector {
+  void* data;
+  int64_t size;
+  softfold_dtype type;
+  int32_t reserved;
+} softfold_vector;
+
+/** What softmax and log-softmax write for a row of -infinity only. */
+enum {
+  SOFTFOLD_EMPTY_ROW_NAN = 0,
+  SOFTFOLD_EMPTY_ROW_ZERO = 1 /**< 0; -infinity for log-softmax */
+};
+
+typedef struct softfold_softmax_options {
+  size_t struct_size;
+  double scale;
+  int32_t empty_row;
+  int32_t reserved;
+} softfold_softmax_options;
+#define SOFTFOLD_SOFTMAX_OPTIONS_INIT \
+  { sizeof(softfold_softmax_options), 1.0, SOFTFOLD_EMPTY_ROW_NAN, 0 }
+
+typedef struct softfold_logsumexp_options {
+  size_t struct_size;
+  double scale;
+} softfold_logsumexp_options;
+#define SOFTFOLD_LOGSUMEXP_OPTIONS_INIT \
+  { sizeof(softfold_logsumexp_options), 1.0 }
+
+typedef struct softfold_softmax_topk_options {
+  size_t struct_size;
+  double scale;
+  int32_t empty_row;
+  int32_t reserved;
+  const softfold_matrix* logits; /**< NULL: not wanted */
+  const softfold_vector* lse;    /**< NULL: not wanted */
+} softfold_softmax_topk_options;
+#define SOFTFOLD_SOFTMAX_TOPK_OPTIONS_INIT \
+  { sizeof(softfold_softmax_topk_options), 1.0, SOFTFOLD_EMPTY_ROW_NAN, 0, NULL, NULL }
+
+typedef struct softfold_fold_topk_options {
+  size_t struct_size;
+  double scale;
+  int64_t column_offset;
+} softfold_fold_topk_options;
+#define SOFTFOLD_FOLD_TOPK_OPTIONS_INIT \
+  { sizeof(softfold_fold_topk_options), 1.0, 0 }
+
+/* ---- queues ---- */
+
+typedef struct softfold_queue softfold_queue;
+
+typedef struct softfold_queue_options {
+  size_t struct_size;
+  int32_t threads; /**< host threads; 0: all that the process may run on */
+  int32_t reserved;
+} softfold_queue_options;
+#define SOFTFOLD_QUEUE_OPTIONS_INIT \
+  { sizeof(softfold_queue_options), 0, 0 }
+
+/** What a queue runs on. Texts are valid as long as the queue. */
+typedef struct softfold_device_info {
+  size_t struct_size; /**< set by the caller: at most that much is written */
+  const char* backend;
+  const char* device;
+  const char* isa;
+  int32_t threads;
+  int32_t reserved;
+  uint64_t l1_bytes;
+  uint64_t l2_bytes;
+  uint64_t l3_bytes;
+} softfold_device_info;
+
+/** *queue becomes a new queue, or NULL on failure. */
+SOFTFOLD_C_API softfold_status softfold_queue_create(const softfold_queue_options* options,
+                                                     softfold_queue** queue);
+/** NULL is accepted. */
+SOFTFOLD_C_API void softfold_queue_destroy(softfold_queue* queue);
+SOFTFOLD_C_API softfold_status softfold_queue_wait(softfold_queue* queue);
+SOFTFOLD_C_API softfold_status softfold_queue_reserve(softfold_queue* queue, size_t bytes);
+SOFTFOLD_C_API softfold_status softfold_queue_info(const softfold_queue* queue,
+                                                   softfold_device_info* info);
+
+/* ---- memory of the queue's device ---- */
+
+typedef struct softfold_buffer softfold_buffer;
+
+enum {
+  SOFTFOLD_MEMORY_DEVICE = 0,
+  SOFTFOLD_MEMORY_HOST = 1 /**< the host's, from which copies are fast */
+};
+
+SOFTFOLD_C_API softfold_status softfold_buffer_create(softfold_queue* queue, size_t bytes,
+                                                      int32_t memory, softfold_buffer** buffer);
+/** NULL is accepted. */
+SOFTFOLD_C_API void softfold_buffer_destroy(softfold_buffer* buffer);
+SOFTFOLD_C_API void* softfold_buffer_data(const softfold_buffer* buffer);
+SOFTFOLD_C_API size_t softfold_buffer_size(const softfold_buffer* buffer);
+/** `from` must stay as it is until softfold_queue_wait(). */
+SOFTFOLD_C_API softfold_status softfold_buffer_upload(softfold_queue* queue,
+                                                      softfold_buffer* buffer, const void* from,
+                                                      size_t bytes, size_t offset);
+/** Complete after softfold_queue_wait(). */
+SOFTFOLD_C_API softfold_status softfold_buffer_download(softfold_queue* queue,
+                                                        const softfold_buffer* buffer, void* to,
+                                                        size_t bytes, size_t offset);
+
+/* ---- rows ---- */
+
+SOFTFOLD_C_API softfold_status softfold_softmax(softfold_queue* queue, const softfold_matrix* x,
+                                                const softfold_matrix* y,
+                                                const softfold_softmax_options* options);
+SOFTFOLD_C_API softfold_status softfold_log_softmax(softfold_queue* queue, const softfold_matrix* x,
+                                                    const softfold_matrix* y,
+                                                    const softfold_softmax_options* options);
+SOFTFOLD_C_API softfold_status softfold_logsumexp(softfold_queue* queue, const softfold_matrix* x,
+                                                  const softfold_vector* lse,
+                                                  const softfold_logsumexp_options* options);
+/** k is the number of columns of `indices`. */
+SOFTFOLD_C_API softfold_status softfold_topk(softfold_queue* queue, const softfold_matrix* x,
+                                             const softfold_matrix* values,
+                                             const softfold_matrix* indices);
+SOFTFOLD_C_API softfold_status softfold_softmax_topk(softfold_queue* queue,
+                                                     const softfold_matrix* x,
+                                                     const softfold_matrix* probabilities,
+                                                     const softfold_matrix* indices,
+                                                     const softfold_softmax_topk_options* options);
+
+/* ---- parts of rows ---- */
+
+SOFTFOLD_C_API softfold_status softfold_fold(softfold_queue* queue, const softfold_matrix* x_part,
+                                             const softfold_vector* partials,
+                                             const softfold_logsumexp_options* options);
+SOFTFOLD_C_API softfold_status softfold_combine(softfold_queue* queue, const softfold_vector* more,
+                                                const softfold_vector* partials);
+SOFTFOLD_C_API softfold_status softfold_normalize(softfold_queue* queue,
+                                                  const softfold_matrix* x_part,
+                                                  const softfold_vector* partials,
+                                                  const softfold_matrix* y,
+                                                  const softfold_softmax_options* options);
+SOFTFOLD_C_API softfold_status softfold_log_normalize(softfold_queue* queue,
+                                                      const softfold_matrix* x_part,
+                                                      const softfold_vector* partials,
+                                                      const softfold_matrix* y,
+                                                      const softfold_softmax_options* options);
+SOFTFOLD_C_API softfold_status softfold_logsumexp_of_partials(softfold_queue* queue,
+                                                              const softfold_vector* partials,
+                                                              const softfold_vector* lse);
+/** `partials` may be NULL: then only the lists are made. */
+SOFTFOLD_C_API softfold_status softfold_fold_topk(softfold_queue* queue,
+                                                  const softfold_matrix* x_part,
+                                                  const softfold_vector* partials,
+                                                  const softfold_matrix* values,
+                                                  const softfold_matrix* indices,
+                                                  const softfold_fold_topk_options* options);
+SOFTFOLD_C_API softfold_status softfold_combine_topk(softfold_queue* queue,
+                                                     const softfold_matrix* more_values,
+                                                     const softfold_matrix* more_indices,
+                                                     const softfold_matrix* values,
+                                                     const softfold_matrix* indices);
+
+/* ---- the states of rows as a value (row_states.hpp) ---- */
+
+typedef struct softfold_row_states softfold_row_states;
+
+typedef struct softfold_column_range {
+  int64_t begin;
+  int64_t end;
+} softfold_column_range;
+
+/** What states hold. Pointers are to the states' own memory, the host's, not to be written to and
+ *  valid until the states change. */
+typedef struct softfold_row_states_view {
+  size_t struct_size; /**< set by the caller: at most that much is written */
+  softfold_dtype type;
+  int32_t reserved;
+  int64_t rows;
+  int64_t k;
+  double scale;
+  int64_t column_ranges;
+  const softfold_column_range* columns;
+  const void* partials;   /**< [rows] pairs of (max, sum) of `type` */
+  const void* values;     /**< [rows, k] of `type` */
+  const int64_t* indices; /**< [rows, k], -1 for an absent entry */
+} softfold_row_states_view;
+
+/** *states becomes the states of no columns, or NULL on failure. */
+SOFTFOLD_C_API softfold_status softfold_row_states_create(softfold_dtype type, int64_t rows,
+                                                          int64_t k, double scale,
+                                                          softfold_row_states** states);
+/** NULL is accepted. */
+SOFTFOLD_C_API void softfold_row_states_destroy(softfold_row_states* states);
+SOFTFOLD_C_API softfold_status softfold_row_states_get(const softfold_row_states* states,
+                                                       softfold_row_states_view* view);
+SOFTFOLD_C_API softfold_status softfold_row_states_fold(softfold_queue* queue,
+                                                        softfold_row_states* states,
+                                                        const softfold_matrix* x_part,
+                                                        int64_t column_offset);
+SOFTFOLD_C_API softfold_status softfold_row_states_combine(softfold_queue* queue,
+                                                           softfold_row_states* states,
+                                                           const softfold_row_states* more);
+/** Adds the rows of `more` below. */
+SOFTFOLD_C_API softfold_status softfold_row_states_append_rows(softfold_row_states* states,
+                                                               const softfold_row_states* more);
+/** `lse` and `probabilities`, in the host's memory, may be NULL. */
+SOFTFOLD_C_API softfold_status softfold_row_states_finish(softfold_queue* queue,
+                                                          const softfold_row_states* states,
+                                                          const softfold_vector* lse,
+                                                          const softfold_matrix* probabilities,
+                                                          int32_t empty_row);
+/** Writes the byte format if it fits into `capacity` bytes, which is an error otherwise; *size
+ *  becomes its length in both cases. With bytes = NULL only *size is set. */
+SOFTFOLD_C_API softfold_status softfold_row_states_to_bytes(const softfold_row_states* states,
+                                                            void* bytes, size_t capacity,
+                                                            size_t* size);
+/** *states becomes the states that the bytes hold, or NULL on failure. */
+SOFTFOLD_C_API softfold_status softfold_row_states_from_bytes(const void* bytes, size_t size,
+                                                              softfold_row_states** states);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The C interface as a program in C99 uses it: every function called with right arguments, results
+ * checked by hand, and with wrong ones, whose status and text are checked. Includes the public
+ * header first, so that it must stand alone. */
+#include <softfold/softfold.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int failures = 0;
+
+#define EXPECT(condition)                                                                    \
+  do {                                                                                       \
+    if (!(condition)) {                                                                      \
+      printf("line %d: not so: %s (last error: %s)\n", __LINE__, #condition,                 \
+             softfold_last_error());                                                         \
+      ++failures;                                                                            \
+    }                                                                                        \
+  } while (0)
+
+#define OK(call) EXPECT((call) == SOFTFOLD_SUCCESS)
+
+/* A failure of the right kind whose text has a part. */
+static void expect_failure(int line, softfold_status found, softfold_status status,
+                           const char* part) {
+  if (found != status || strstr(softfold_last_error(), part) == NULL) {
+    printf("line %d: status %s, expected %s; \"%s\" in \"%s\"\n", line,
+           softfold_status_name(found), softfold_status_name(status), part,
+           softfold_last_error());
+    ++failures;
+  }
+}
+#define FAILS(status, part, call) expect_failure(__LINE__, (call), (status), (part))
+
+enum { rows = 2, cols = 4, k = 2 };
+
+/* Rows of memory on the device. */
+struct device {
+  softfold_queue* queue;
+  softfold_buffer* memory;
+};
+
+static struct device device_of(softfold_queue* queue, const void* host, size_t bytes) {
+  struct device d = {NULL, NULL};
+  d.queue = queue;
+  OK(softfold_buffer_create(queue, bytes, SOFTFOLD_MEMORY_DEVICE, &d.memory));
+  EXPECT(softfold_buffer_size(d.memory) == bytes);
+  OK(softfold_buffer_upload(queue, d.memory, host, bytes, 0));
+  OK(softfold_queue_wait(queue));
+  return d;
+}
+
+static void fetch(struct device d, void* host, size_t bytes) {
+  OK(softfold_buffer_download(d.queue, d.memory, host, bytes, 0));
+  OK(softfold_queue_wait(d.queue));
+}
+
+static softfold_matrix matrix(struct device d, int64_t n_cols, softfold_dtype type) {
+  softfold_matrix m = {NULL, rows, 0, 0, 0, 0};
+  m.data = softfold_buffer_data(d.memory);
+  m.cols = n_cols;
+  m.stride = n_cols;
+  m.type = type;
+  return m;
+}
+
+static softfold_vector vector(struct device d, softfold_dtype type) {
+  softfold_vector v = {NULL, rows, 0, 0};
+  v.data = softfold_buffer_data(d.memory);
+  v.type = type;
+  return v;
+}
+
+static int near(float value, double exact) {
+  return fabs((double)value - exact) <= 20 * ldexp(1, -24) * (fabs(exact) + 1);
+}
+
+/* log of 1, 2, 4, 3 and of 1, 0, 1, 1: the probabilities are tenths and thirds. */
+static const double weights[rows][cols] = {{1, 2, 4, 3}, {1, 0, 1, 1}};
+static const double totals[rows] = {10, 3};
+static const int64_t best[rows][k] = {{2, 3}, {0, 2}};
+
+static void check_rows(softfold_queue* queue, struct device x_memory) {
+  float y[rows * cols] = {0};
+  float values[rows * k] = {0};
+  float lse[rows] = {0};
+  int64_t indices[rows * k] = {0};
+  struct device y_memory = device_of(queue, y, sizeof y);
+  struct device values_memory = device_of(queue, values, sizeof values);
+  struct device logits_memory = device_of(queue, values, sizeof values);
+  struct device indices_memory = device_of(queue, indices, sizeof indices);
+  struct device lse_memory = device_of(queue, lse, sizeof lse);
+  const softfold_matrix x = matrix(x_memory, cols, SOFTFOLD_F32);
+  const softfold_matrix to = matrix(y_memory, cols, SOFTFOLD_F32);
+  const softfold_matrix to_values = matrix(values_memory, k, SOFTFOLD_F32);
+  const softfold_matrix to_logits = matrix(logits_memory, k, SOFTFOLD_F32);
+  const softfold_matrix to_indices = matrix(indices_memory, k, SOFTFOLD_I64);
+  const softfold_vector to_lse = vector(lse_memory, SOFTFOLD_F32);
+  softfold_softmax_options softmax_options = SOFTFOLD_SOFTMAX_OPTIONS_INIT;
+  softfold_softmax_topk_options topk_options = SOFTFOLD_SOFTMAX_TOPK_OPTIONS_INIT;
+  int r, i;
+
+  OK(softfold_softmax(queue, &x, &to, NULL));
+  fetch(y_memory, y, sizeof y);
+  for (r = 0; r < rows; ++r) {
+    for (i = 0; i < cols; ++i) EXPECT(near(y[r * cols + i], weights[r][i] / totals[r]));
+  }
+  softmax_options.scale = 0; /* uniform over what is not -infinity */
+  OK(softfold_softmax(queue, &x, &to, &softmax_options));
+  fetch(y_memory, y, sizeof y);
+  EXPECT(y[0] == 0.25F && y[cols + 1] == 0);
+  OK(softfold_log_softmax(queue, &x, &to, NULL));
+  fetch(y_memory, y, sizeof y);
+  EXPECT(near(y[2], log(0.4)));
+  OK(softfold_logsumexp(queue, &x, &to_lse, NULL));
+  fetch(lse_memory, lse, sizeof lse);
+  EXPECT(near(lse[0], log(10.0)) && near(lse[1], log(3.0)));
+  OK(softfold_topk(queue, &x, &to_values, &to_indices));
+  fetch(values_memory, values, sizeof values);
+  EXPECT(near(values[0], log(4.0)));
+
+  topk_options.logits = &to_logits;
+  topk_options.lse = &to_lse;
+  OK(softfold_softmax_topk(queue, &x, &to_values, &to_indices, &topk_options));
+  fetch(values_memory, values, sizeof values);
+  fetch(indices_memory, indices, sizeof indices);
+  EXPECT(memcmp(indices, best, sizeof best) == 0);
+  EXPECT(near(values[0], 0.4) && near(values[1], 0.3) && near(values[k], 1.0 / 3));
+  fetch(logits_memory, values, sizeof values);
+  EXPECT(near(values[0], log(4.0)));
+
+  softfold_buffer_destroy(y_memory.memory);
+  softfold_buffer_destroy(values_memory.memory);
+  softfold_buffer_destroy(logits_memory.memory);
+  softfold_buffer_destroy(indices_memory.memory);
+  softfold_buffer_destroy(lse_memory.memory);
+}
+
+/* Columns 0 and 1, then 2 and 3. */
+static void check_parts(softfold_queue* queue, struct device x_memory) {
+  float zeros[rows * cols] = {0};
+  int64_t indices[rows * k] = {0};
+  float lse[rows];
+  struct device state[2], value[2], index[2];
+  softfold_matrix values[2], list[2];
+  softfold_vector partials[2];
+  struct device y_memory = device_of(queue, zeros, sizeof zeros);
+  struct device lse_memory = device_of(queue, zeros, sizeof lse);
+  const softfold_vector to_lse = vector(lse_memory, SOFTFOLD_F32);
+  softfold_fold_topk_options options = SOFTFOLD_FOLD_TOPK_OPTIONS_INIT;
+  softfold_matrix part = matrix(x_memory, cols, SOFTFOLD_F32);
+  softfold_matrix y = matrix(y_memory, cols, SOFTFOLD_F32);
+  int side;
+
+  part.cols = 2;
+  for (side = 0; side < 2; ++side) {
+    state[side] = device_of(queue, zeros, rows * 2 * sizeof(float));
+    value[side] = device_of(queue, zeros, rows * k * sizeof(float));
+    index[side] = device_of(queue, indices, sizeof indices);
+    partials[side] = vector(state[side], SOFTFOLD_F32);
+    values[side] = matrix(value[side], k, SOFTFOLD_F32);
+    list[side] = matrix(index[side], k, SOFTFOLD_I64);
+    part.data = (float*)softfold_buffer_data(x_memory.memory) + 2 * side;
+    options.column_offset = 2 * side;
+    OK(softfold_fold_topk(queue, &part, NULL, &values[side], &list[side], &options));
+    OK(softfold_fold_topk(queue, &part, &partials[side], &values[side], &list[side], &options));
+    OK(softfold_fold(queue, &part, &partials[side], NULL));
+  }
+  OK(softfold_combine(queue, &partials[0], &partials[1]));
+  OK(softfold_combine_topk(queue, &values[0], &list[0], &values[1], &list[1]));
+  OK(softfold_logsumexp_of_partials(queue, &partials[1], &to_lse));
+  fetch(index[1], indices, sizeof indices);
+  EXPECT(memcmp(indices, best, sizeof best) == 0);
+  fetch(lse_memory, lse, sizeof lse);
+  EXPECT(near(lse[0], log(10.0)) && near(lse[1], log(3.0)));
+
+  part.data = softfold_buffer_data(x_memory.memory);
+  y.cols = 2;
+  OK(softfold_normalize(queue, &part, &partials[1], &y, NULL));
+  fetch(y_memory, zeros, sizeof zeros);
+  EXPECT(near(zeros[1], 0.2) && zeros[2] == 0 && near(zeros[cols], 1.0 / 3));
+  OK(softfold_log_normalize(queue, &part, &partials[1], &y, NULL));
+  fetch(y_memory, zeros, sizeof zeros);
+  EXPECT(near(zeros[1], log(0.2)) && zeros[cols + 1] == -INFINITY);
+
+  for (side = 0; side < 2; ++side) {
+    softfold_buffer_destroy(state[side].memory);
+    softfold_buffer_destroy(value[side].memory);
+    softfold_buffer_destroy(index[side].memory);
+  }
+  softfold_buffer_destroy(y_memory.memory);
+  softfold_buffer_destroy(lse_memory.memory);
+}
+
+static void check_states(softfold_queue* queue, struct device x_memory) {
+  softfold_row_states* half[2] = {NULL, NULL};
+  softfold_row_states* received = NULL;
+  softfold_matrix part = matrix(x_memory, cols, SOFTFOLD_F32);
+  softfold_row_states_view view;
+  float lse[rows] = {0};
+  float probabilities[rows * k] = {0};
+  softfold_vector to_lse = {NULL, rows, SOFTFOLD_F32, 0};
+  softfold_matrix to_probabilities = {NULL, rows, k, k, SOFTFOLD_F32, 0};
+  unsigned char* bytes;
+  size_t size = 0;
+  int side;
+
+  to_lse.data = lse;
+  to_probabilities.data = probabilities;
+  part.cols = 2;
+  for (side = 0; side < 2; ++side) {
+    OK(softfold_row_states_create(SOFTFOLD_F32, rows, k, 1.0, &half[side]));
+    part.data = (float*)softfold_buffer_data(x_memory.memory) + 2 * side;
+    OK(softfold_row_states_fold(queue, half[side], &part, 2 * side));
+  }
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "columns 2 to 3",
+        softfold_row_states_fold(queue, half[1], &part, 2));
+
+  OK(softfold_row_states_to_bytes(half[1], NULL, 0, &size));
+  bytes = malloc(size);
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "capacity",
+        softfold_row_states_to_bytes(half[1], bytes, size - 1, &size));
+  OK(softfold_row_states_to_bytes(half[1], bytes, size, &size));
+  OK(softfold_row_states_from_bytes(bytes, size, &received));
+  OK(softfold_row_states_combine(queue, half[0], received));
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "columns", softfold_row_states_combine(queue, half[0], received));
+  softfold_row_states_destroy(received);
+  FAILS(SOFTFOLD_INVALID_DATA, "truncated",
+        softfold_row_states_from_bytes(bytes, size - 1, &received));
+  EXPECT(received == NULL);
+  bytes[size / 2] ^= 1;
+  FAILS(SOFTFOLD_INVALID_DATA, "altered", softfold_row_states_from_bytes(bytes, size, &received));
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "bytes", softfold_row_states_from_bytes(NULL, 1, &received));
+  free(bytes);
+
+  view.struct_size = sizeof view;
+  OK(softfold_row_states_get(half[0], &view));
+  EXPECT(view.rows == rows && view.k == k && view.type == SOFTFOLD_F32 && view.scale == 1);
+  EXPECT(view.column_ranges == 1 && view.columns[0].begin == 0 && view.columns[0].end == cols);
+  EXPECT(memcmp(view.indices, best, sizeof best) == 0);
+  EXPECT(near(((const float*)view.values)[0], log(4.0)));
+  EXPECT(((const float*)view.partials)[0] == ((const float*)view.values)[0]);
+
+  OK(softfold_row_states_finish(queue, half[0], &to_lse, &to_probabilities,
+                                SOFTFOLD_EMPTY_ROW_NAN));
+  EXPECT(near(lse[0], log(10.0)) && near(probabilities[0], 0.4) && near(probabilities[k], 1.0 / 3));
+  OK(softfold_row_states_finish(queue, half[0], NULL, NULL, SOFTFOLD_EMPTY_ROW_ZERO));
+  OK(softfold_row_states_append_rows(half[0], half[0]));
+  OK(softfold_row_states_get(half[0], &view));
+  EXPECT(view.rows == 2 * rows && memcmp(view.indices + rows * k, best, sizeof best) == 0);
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "columns", softfold_row_states_append_rows(half[0], half[1]));
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "empty_row",
+        softfold_row_states_finish(queue, half[0], NULL, NULL, 3));
+  softfold_row_states_destroy(half[0]);
+  softfold_row_states_destroy(half[1]);
+}
+
+static void check_errors(softfold_queue* queue, struct device x_memory) {
+  const softfold_matrix x = matrix(x_memory, cols, SOFTFOLD_F32);
+  softfold_matrix wrong = x;
+  softfold_queue* none = queue;
+  softfold_buffer* no_buffer = NULL;
+  softfold_row_states* no_states = NULL;
+  softfold_queue_options queue_options = SOFTFOLD_QUEUE_OPTIONS_INIT;
+  struct {
+    softfold_softmax_options known;
+    double later;
+  } longer = {SOFTFOLD_SOFTMAX_OPTIONS_INIT, 0};
+  softfold_softmax_options* options = &longer.known;
+  char one_byte = 0;
+
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "queue is null", softfold_softmax(NULL, &x, &x, NULL));
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "x is null", softfold_softmax(queue, NULL, &x, NULL));
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "y is null", softfold_softmax(queue, &x, NULL, NULL));
+  wrong.stride = cols - 1;
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "softmax: x.stride is 3", softfold_softmax(queue, &wrong, &x, NULL));
+  wrong = x;
+  wrong.type = 256; /* would be f32 if it were cut to 8 bits */
+  FAILS(SOFTFOLD_UNSUPPORTED_TYPE, "x.type is 256", softfold_softmax(queue, &wrong, &x, NULL));
+  wrong.type = SOFTFOLD_I32;
+  FAILS(SOFTFOLD_UNSUPPORTED_TYPE, "i32", softfold_softmax(queue, &wrong, &x, NULL));
+  wrong = x;
+  wrong.reserved = 1;
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "reserved is 1", softfold_softmax(queue, &wrong, &x, NULL));
+
+  options->scale = INFINITY;
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "scale", softfold_softmax(queue, &x, &x, options));
+  options->scale = 1;
+  options->empty_row = 2;
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "empty_row is 2", softfold_softmax(queue, &x, &x, options));
+  options->empty_row = SOFTFOLD_EMPTY_ROW_ZERO;
+  options->struct_size = 4;
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "struct_size is 4", softfold_softmax(queue, &x, &x, options));
+  /* A later version's struct: accepted while what this version does not know is 0. */
+  options->struct_size = sizeof longer;
+  OK(softfold_softmax(queue, &x, &x, options));
+  longer.later = 0.5;
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "options.struct_size", softfold_softmax(queue, &x, &x, options));
+  /* An earlier version's, which had the scale alone. */
+  options->struct_size = offsetof(softfold_softmax_options, empty_row);
+  options->empty_row = 77;
+  OK(softfold_softmax(queue, &x, &x, options));
+
+  queue_options.threads = -1;
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "threads is -1", softfold_queue_create(&queue_options, &none));
+  EXPECT(none == NULL);
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "queue is null", softfold_queue_create(NULL, NULL));
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "queue is null", softfold_queue_wait(NULL));
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "memory is 5", softfold_buffer_create(queue, 8, 5, &no_buffer));
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "offset + bytes",
+        softfold_buffer_upload(queue, x_memory.memory, &one_byte, 1,
+                               softfold_buffer_size(x_memory.memory)));
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "buffer is null",
+        softfold_buffer_upload(queue, NULL, &one_byte, 1, 0));
+  FAILS(SOFTFOLD_UNSUPPORTED_TYPE, "f16",
+        softfold_row_states_create(SOFTFOLD_F16, 1, 1, 1, &no_states));
+  FAILS(SOFTFOLD_UNSUPPORTED_TYPE, "99", softfold_row_states_create(99, 1, 1, 1, &no_states));
+  FAILS(SOFTFOLD_OUT_OF_MEMORY, "no memory",
+        softfold_row_states_create(SOFTFOLD_F32, (int64_t)1 << 55, 1, 1, &no_states));
+  EXPECT(no_states == NULL);
+  EXPECT(strcmp(softfold_status_name(SOFTFOLD_INVALID_DATA), "invalid_data") == 0);
+  EXPECT(strcmp(softfold_status_name(77), "unknown") == 0);
+  EXPECT(strcmp(softfold_status_name(-1), "unknown") == 0);
+}
+
+int main(void) {
+  float x[rows * cols];
+  softfold_queue* queue = NULL;
+  softfold_device_info info;
+  struct device x_memory;
+  int i;
+
+  EXPECT(softfold_last_error()[0] == '\0');
+  for (i = 0; i < rows * cols; ++i) x[i] = (float)log(weights[i / cols][i % cols]);
+  OK(softfold_queue_create(NULL, &queue));
+  OK(softfold_queue_reserve(queue, 1 << 16));
+  info.struct_size = sizeof info;
+  OK(softfold_queue_info(queue, &info));
+  EXPECT(strcmp(info.backend, softfold_backend()) == 0 && strlen(info.device) > 0);
+  /* An earlier version's struct, which ended after the backend's name. */
+  info.struct_size = offsetof(softfold_device_info, device);
+  info.threads = -7;
+  OK(softfold_queue_info(queue, &info));
+  EXPECT(info.threads == -7);
+  printf("softfold %s, %s\n", softfold_version(), info.backend);
+
+  x_memory = device_of(queue, x, sizeof x);
+  check_rows(queue, x_memory);
+  check_parts(queue, x_memory);
+  check_states(queue, x_memory);
+  check_errors(queue, x_memory);
+  softfold_buffer_destroy(x_memory.memory);
+  softfold_buffer_destroy(NULL);
+  softfold_row_states_destroy(NULL);
+  softfold_queue_destroy(queue);
+  softfold_queue_destroy(NULL);
+  if (failures == 0) printf("ok\n");
+  return failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+// row_states: parts folded anywhere, sent as bytes and combined; and bytes that are none.
+#include "problem.hpp"
+
+#include <softfold/row_states.hpp>
+
+#include <zlib.h>
+
+#include <random>
+
+namespace softfold::test {
+
+namespace {
+
+using bytes = std::vector<std::byte>;
+
+template <class T>
+const_matrix_ref part_of(const matrix<T>& x, std::int64_t begin, std::int64_t end) {
+  const auto whole = x.view();
+  return matrix_view<const T>(whole.data + begin, whole.rows, end - begin, whole.stride);
+}
+
+template <class T>
+row_states folded(queue& q, const problem<T>& p, std::int64_t k, std::int64_t begin,
+                  std::int64_t end) {
+  row_states states(dtype_of<reference::arithmetic_t<T>>, p.x.rows(), k, p.spec.scale);
+  states.fold(q, part_of(p.x, begin, end), begin);
+  return states;
+}
+
+/// A state with every kind of content: 3 rows, 2 column ranges, absent entries.
+row_states example(queue& q, std::int64_t k = 4) {
+  problem<float> p({3, 20, distribution::few_values, 0.5, 0, 0, 81000});
+  p.x(1, 3) = nans<float>()[0];
+  p.x(2, 5) = infinity<float>;
+  p.commit();
+  row_states states = folded(q, p, k, 2, 9);
+  states.fold(q, part_of(p.x, 12, 15), 12);
+  return states;
+}
+
+bool equal(const row_states& a, const row_states& b) { return a.to_bytes() == b.to_bytes(); }
+
+std::string refusal(std::span<const std::byte> data) {
+  try {
+    static_cast<void>(row_states::from_bytes(data));
+  } catch (const error& e) {
+    CHECK(e.code() == errc::invalid_data);
+    return e.what();
+  }
+  return "accepted";
+}
+
+/// Overwrites and puts the checksum right again.
+template <class T>
+bytes with(bytes data, std::size_t at, T value) {
+  std::memcpy(&data[at], &value, sizeof value);
+  const auto sum = static_cast<std::uint32_t>(
+      crc32_z(0, reinterpret_cast<const unsigned char*>(data.data()), data.size() - 4));
+  std::memcpy(&data[data.size() - 4], &sum, 4);
+  return data;
+}
+
+bool mentions(const std::string& text, const char* part) {
+  INFO("message: " << text);
+  return text.find(part) != std::string::npos;
+}
+
+constexpr std::size_t first_state = 48 + 2 * 16;
+
+}  // namespace
+
+TEST_SUITE_BEGIN("row_states");
+
+TEST_CASE_TEMPLATE("parts folded apart, sent as bytes, combined in any order", T,
+                   SOFTFOLD_TEST_INPUT_TYPES) {
+  using arithmetic = reference::arithmetic_t<T>;
+  queue q;
+  for (const double scale : {1.0, 0.7}) {
+    for (const std::int64_t k : {0, 5, 40}) {
+      problem<T> p({3, 3000, distribution::few_values, scale, 3, 1, 80000});
+      p.x(1, 2900) = nans<T>()[1];
+      std::fill(p.x.row(2).begin(), p.x.row(2).end(), T(-infinity<T>));
+      p.commit();
+      const auto expected = expected_columns(p, k);
+      std::vector<bytes> sent;
+      for (const auto& [begin, end] : {std::pair{2000, 2001}, std::pair{0, 1000},
+                                       std::pair{2001, 3000}, std::pair{1000, 2000}}) {
+        sent.push_back(folded(q, p, k, begin, end).to_bytes());
+      }
+      row_states whole = row_states::from_bytes(sent[0]);
+      for (std::size_t i = 1; i < sent.size(); ++i) {
+        whole.combine(q, row_states::from_bytes(sent[i]));
+      }
+      CHECK(whole.column_count() == 3000);
+      REQUIRE(whole.columns().size() == 1);
+      CHECK(whole.columns()[0] == column_range{0, 3000});
+      std::vector<arithmetic> lse(3);
+      std::vector<arithmetic> probabilities(static_cast<std::size_t>(3 * (k + 2)), 7);
+      whole.finish(q, lse, matrix_view<arithmetic>(probabilities.data(), 3, k, k + 2));
+      for (std::int64_t r = 0; r < 3; ++r) {
+        auto& oracle = p.rows[static_cast<std::size_t>(r)];
+        oracle.set_combines(3);
+        expect(oracle.check_logsumexp(lse[static_cast<std::size_t>(r)]), r, p.spec);
+        const auto& columns = expected[static_cast<std::size_t>(r)];
+        const std::span<const std::int64_t> found(
+            static_cast<const std::int64_t*>(whole.indices().data) + r * k,
+            static_cast<std::size_t>(k));
+        expect(check_columns(found, columns), r, p.spec);
+        for (std::int64_t i = 0; i < k; ++i) {
+          expect(
+              oracle.check_probability(
+                  probabilities[static_cast<std::size_t>(r * (k + 2) + i)],
+                  static_cast<std::size_t>(columns[static_cast<std::size_t>(i)]), empty_row::nan),
+              r, p.spec);
+        }
+        CHECK(probabilities[static_cast<std::size_t>(r * (k + 2) + k)] == 7);  // between rows
+        oracle.set_combines(0);
+      }
+    }
+  }
+}
+
+TEST_CASE("folding part after part is folding parts and combining") {
+  queue q;
+  problem<float> p({2, 100, distribution::normal, 1, 0, 0, 82000});
+  row_states in_turn = folded(q, p, 3, 0, 60);
+  in_turn.fold(q, part_of(p.x, 60, 100), 60);
+  row_states combined = folded(q, p, 3, 60, 100);
+  combined.combine(q, folded(q, p, 3, 0, 60));
+  CHECK(equal(in_turn, combined));
+}
+
+TEST_CASE("rows below rows") {
+  queue q;
+  problem<float> p({7, 50, distribution::normal, 0.5, 0, 0, 85000});
+  const row_states all = folded(q, p, 4, 0, 50);
+  row_states built(dtype::f32, 0, 4, 0.5);
+  built.fold(q, matrix_view<const float>(p.x.view().data, 0, 50), 0);
+  for (const auto& [first, count] : {std::pair{0, 3}, std::pair{3, 1}, std::pair{4, 3}}) {
+    row_states block(dtype::f32, count, 4, 0.5);
+    block.fold(q, matrix_view<const float>(p.x.view().data + first * 50, count, 50), 0);
+    built.append_rows(block);
+  }
+  CHECK(equal(built, all));
+  row_states twice = all;
+  twice.append_rows(twice);
+  CHECK(twice.rows() == 14);
+  const bytes before = built.to_bytes();
+  CHECK_THROWS_AS(built.append_rows(folded(q, p, 4, 0, 49)), error);
+  CHECK_THROWS_AS(built.append_rows(folded(q, p, 3, 0, 50)), error);
+  CHECK_THROWS_AS(built.append_rows(row_states(dtype::f64, 1, 4, 0.5)), error);
+  CHECK(built.to_bytes() == before);
+}
+
+TEST_CASE("new states are the identity") {
+  queue q;
+  row_states none(dtype::f32, 3, 4, 0.5);
+  CHECK(none.column_count() == 0);
+  CHECK(equal(none, row_states::from_bytes(none.to_bytes())));
+  const row_states some = example(q);
+  none.combine(q, some);
+  CHECK(equal(none, some));
+  const row_states nothing(dtype::f64, 0, 0);
+  CHECK(equal(nothing, row_states::from_bytes(nothing.to_bytes())));
+}
+
+TEST_CASE("absent entries and their probabilities") {
+  queue q;
+  problem<double> p({1, 3, distribution::normal, 1, 0, 0, 83000});
+  const row_states states = folded(q, p, 5, 0, 3);
+  std::vector<double> probabilities(5);
+  states.finish(q, {}, matrix_view<double>(probabilities.data(), 1, 5));
+  CHECK(probabilities[2] > 0);
+  CHECK(probabilities[3] == 0);
+  CHECK(probabilities[4] == 0);
+}
+
+TEST_CASE("no column is counted twice, and only like is combined with like") {
+  queue q;
+  problem<float> p({2, 30, distribution::normal, 1, 0, 0, 84000});
+  row_states states = folded(q, p, 3, 10, 20);
+  const bytes before = states.to_bytes();
+  const auto rejects = [&](const char* part, auto&& call) {
+    try {
+      call();
+      FAIL_CHECK("no error");
+    } catch (const error& e) {
+      CHECK(e.code() != errc::invalid_data);
+      CHECK(mentions(e.what(), part));
+    }
+    CHECK(states.to_bytes() == before);
+  };
+  rejects("columns 19 to 19", [&] { states.fold(q, part_of(p.x, 19, 25), 19); });
+  rejects("columns 10 to 10", [&] { states.combine(q, folded(q, p, 3, 5, 11)); });
+  rejects("columns 12 to 13", [&] { states.combine(q, folded(q, p, 3, 12, 14)); });
+  rejects("column_offset is -1", [&] { states.fold(q, part_of(p.x, 0, 5), -1); });
+  rejects("x_part.rows is 1",
+          [&] { states.fold(q, matrix_view<const float>(p.x.view().data, 1, 5), 0); });
+  rejects("more.k is 4, expected 3", [&] { states.combine(q, folded(q, p, 4, 0, 5)); });
+  rejects("more.scale is 2", [&] { states.combine(q, row_states(dtype::f32, 2, 3, 2)); });
+  rejects("more.rows is 1", [&] { states.combine(q, row_states(dtype::f32, 1, 3)); });
+  rejects("more.type is f64", [&] { states.combine(q, row_states(dtype::f64, 2, 3)); });
+  const problem<double> wide({2, 5, distribution::normal, 1, 0, 0, 1});
+  rejects("x_part.type is f64", [&] { states.fold(q, wide.x.view(), 0); });
+  std::vector<float> lse(3);
+  rejects("lse.size is 3, expected 2", [&] { states.finish(q, lse); });
+  std::vector<double> wide_lse(2);
+  rejects("lse.type is f64", [&] { states.finish(q, wide_lse); });
+  rejects("type is f16", [] { row_states(dtype::f16, 1, 1); });
+  rejects("rows is -1", [] { row_states(dtype::f32, -1, 1); });
+  rejects("k is -2", [] { row_states(dtype::f32, 1, -2); });
+  rejects("rows x k", [] { row_states(dtype::f32, std::int64_t{1} << 40, std::int64_t{1} << 40); });
+  rejects("scale", [] { row_states(dtype::f32, 1, 1, 1e39); });
+}
+
+TEST_CASE("the bytes are as documented") {
+  queue q;
+  problem<float> p({1, 2, distribution::normal, 1, 0, 0, 1});
+  p.x(0, 0) = 1;
+  p.x(0, 1) = 1;
+  p.commit();
+  row_states states(dtype::f32, 1, 3, 0.5);
+  states.fold(q, p.x.view(), 258);
+  const unsigned char expected[] = {
+      0x89, 'S', 'F',  'S',  13,  10,  0x1a, 10,                                  // magic
+      1,    0,   0,    0,    0,   0,   0,    0,                                   // version, f32
+      1,    0,   0,    0,    0,   0,   0,    0,                                   // rows
+      3,    0,   0,    0,    0,   0,   0,    0,                                   // k
+      0,    0,   0,    0,    0,   0,   0xe0, 0x3f,                                // 0.5
+      1,    0,   0,    0,    0,   0,   0,    0,                                   // one range
+      2,    1,   0,    0,    0,   0,   0,    0,    4, 1, 0,    0,    0, 0, 0, 0,  // 258 to 260
+      0,    0,   0,    0x3f, 0,   0,   0,    0x40,                                // max 0.5, sum 2
+      0,    0,   0x80, 0x3f, 0,   0,   0x80, 0x3f, 0, 0, 0x80, 0xff,              // 1, 1, -infinity
+      2,    1,   0,    0,    0,   0,   0,    0,                                   // 258
+      3,    1,   0,    0,    0,   0,   0,    0,                                   // 259
+      255,  255, 255,  255,  255, 255, 255,  255};                                // -1
+  const bytes found = states.to_bytes();
+  REQUIRE(found.size() == sizeof expected + 4);
+  CHECK(std::memcmp(found.data(), expected, sizeof expected) == 0);
+  const auto sum = static_cast<std::uint32_t>(crc32_z(0, expected, sizeof expected));
+  CHECK(std::memcmp(&found[sizeof expected], &sum, 4) == 0);
+}
+
+TEST_CASE("every truncation and every altered byte is refused") {
+  queue q;
+  const bytes good = example(q).to_bytes();
+  CHECK(refusal(good) == "accepted");
+  for (std::size_t size = 0; size < good.size(); ++size) {
+    const bytes cut(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size));
+    CAPTURE(size);
+    CHECK(mentions(refusal(cut), size == 0 ? "magic" : "truncated"));
+  }
+  for (std::size_t at = 0; at < good.size(); ++at) {
+    for (const int bit : {0, 3, 7}) {
+      bytes altered = good;
+      altered[at] ^= std::byte{static_cast<unsigned char>(1 << bit)};
+      CAPTURE(at);
+      CHECK(refusal(altered) != "accepted");
+    }
+  }
+  bytes longer = good;
+  longer.push_back(std::byte{0});
+  CHECK(mentions(refusal(longer), "bytes after"));
+}
+
+TEST_CASE("foreign and later bytes, and wrong content under a right checksum") {
+  queue q;
+  const bytes good = example(q).to_bytes();
+  const std::string png = "\x89PNG\r\n\x1a\n and so on";
+  CHECK(mentions(refusal(std::as_bytes(std::span(png))), "magic"));
+  CHECK(mentions(refusal(with(good, 8, 2)), "version is 2, expected 1"));
+  CHECK(mentions(refusal(with(good, 12, 7)), "type is 7"));
+  CHECK(mentions(refusal(with(good, 16, std::int64_t{-1})), "rows is -1"));
+  CHECK(mentions(refusal(with(good, 24, std::int64_t{-1})), "k is -1"));
+  // Sizes that no memory holds: refused by the size of the file, before anything is allocated.
+  for (const std::size_t field : {16U, 24U, 40U}) {
+    for (const std::int64_t size :
+         {std::int64_t{1} << 60, std::int64_t{1} << 40, std::numeric_limits<std::int64_t>::max()}) {
+      CHECK(mentions(refusal(with(good, field, size)), "truncated"));
+    }
+  }
+  CHECK(mentions(refusal(with(good, 32, std::nan(""))), "scale is nan"));
+  CHECK(mentions(refusal(with(good, 32, 0.1)), "scale is 0.1"));  // not of the type f32
+  CHECK(mentions(refusal(with(good, 48, std::int64_t{-4})), "column range -4 to 9"));
+  CHECK(mentions(refusal(with(good, 56, std::int64_t{2})), "column range 2 to 2"));
+  CHECK(mentions(refusal(with(good, 64, std::int64_t{9})), "column range 9 to 15"));  // they meet
+  CHECK(mentions(refusal(with(good, first_state + 4, -1.0F)), "row 0 has a negative sum"));
+  const std::size_t values = first_state + 3 * 8;
+  const std::size_t indices = values + 3 * 4 * 4;
+  CHECK(mentions(refusal(with(good, values + 4, 1e9F)), "row 0, entry 1"));  // out of order
+  CHECK(mentions(refusal(with(good, indices, std::int64_t{10})), "row 0, entry 0: index 10"));
+  CHECK(mentions(refusal(with(good, indices + 24, std::int64_t{-1})), "row 0, entry 3: index -1"));
+}
+
+TEST_SUITE_END();
+
+}  // namespace softfold::test

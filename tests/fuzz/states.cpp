@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Any bytes as states: they are refused as invalid_data, or are states that say the same bytes
+// again, combine and finish. Each input is tried as it is and with its checksum put right, so that
+// what lies behind the checksum is reached.
+#include "require.hpp"
+
+#include <softfold/row_states.hpp>
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+using namespace softfold;
+using softfold::fuzz::require;
+
+namespace {
+
+void use(queue& q, const row_states& states, std::span<const std::byte> bytes) {
+  const std::vector<std::byte> again = states.to_bytes();
+  require(again.size() == states.byte_count(), "byte_count");
+  require(std::ranges::equal(again, bytes), "accepted states give the bytes that they came from");
+  const auto rows = static_cast<std::size_t>(states.rows());
+  const std::size_t elements = rows * static_cast<std::size_t>(states.k());
+  const auto finish = [&]<class T>(T) {
+    std::vector<T> lse(rows);
+    std::vector<T> probabilities(elements);
+    states.finish(q, lse, matrix_view<T>(probabilities.data(), states.rows(), states.k()));
+  };
+  states.type() == dtype::f64 ? finish(double{}) : finish(float{});
+  row_states none(states.type(), states.rows(), states.k(), states.scale());
+  none.combine(q, states);
+  require(std::ranges::equal(
+              std::span(static_cast<const std::int64_t*>(none.indices().data), elements),
+              std::span(static_cast<const std::int64_t*>(states.indices().data), elements)),
+          "the identity is neutral");
+}
+
+void read(queue& q, std::span<const std::byte> bytes) {
+  // A copy that ends where the memory ends: a read past the end is an error of the address
+  // sanitizer.
+  const std::unique_ptr<std::byte[]> exact(new std::byte[bytes.size()]);
+  std::copy(bytes.begin(), bytes.end(), exact.get());
+  const std::span<const std::byte> given(exact.get(), bytes.size());
+  try {
+    const row_states states = row_states::from_bytes(given);
+    use(q, states, given);
+  } catch (const error& e) {
+    require(e.code() == errc::invalid_data, e.what());
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static queue q(queue_options{.threads = 1});
+  std::vector<std::byte> bytes(size);
+  std::transform(data, data + size, bytes.begin(), [](std::uint8_t b) { return std::byte{b}; });
+  read(q, bytes);
+  if (size >= 52) {
+    const auto sum = static_cast<std::uint32_t>(crc32_z(0, data, size - 4));
+    for (std::size_t i = 0; i < 4; ++i) {
+      bytes[size - 4 + i] = static_cast<std::byte>(sum >> (8 * i));
+    }
+    read(q, bytes);
+  }
+  return 0;
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// softfold fold, merge and finish: a matrix in several files of columns.
+#include "support.hpp"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+using namespace softfold;
+using namespace softfold::test;
+
+TEST_SUITE_BEGIN("states");
+
+namespace {
+
+std::string run_well(const work_directory& directory, const std::vector<std::string>& arguments) {
+  const outcome result = directory.run(arguments);
+  INFO("command: " << arguments[0]);
+  CHECK(result.err == "");
+  REQUIRE(result.exit_code == 0);
+  return result.out;
+}
+
+/// The command must refuse in one line that starts with the file and has the cause, and leave
+/// nothing behind.
+void refuses(const work_directory& directory, const std::vector<std::string>& arguments,
+             const std::string& file, const std::string& cause) {
+  const std::set<std::string> before = directory.names();
+  const outcome result = directory.run(arguments);
+  INFO("standard error: " << result.err);
+  CHECK(result.exit_code == 2);
+  CHECK(result.out == "");
+  CHECK(result.err.starts_with("softfold: " + file));
+  CHECK(result.err.find(cause) != std::string::npos);
+  CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+  CHECK(directory.names() == before);
+}
+
+array columns_of(const array& x, std::int64_t begin, std::int64_t end) {
+  array part{x.type, {x.rows(), end - begin}, {}};
+  for (std::int64_t r = 0; r < x.rows(); ++r) {
+    const auto row = x.values.begin() + r * x.cols();
+    part.values.insert(part.values.end(), row + begin, row + end);
+  }
+  return part;
+}
+
+/// Writes x.npy and the parts a.npy, b.npy, ... of it; folds the parts to a.st, b.st, ...
+void fold_parts(const work_directory& directory, const array& x,
+                const std::vector<std::int64_t>& cuts, const std::vector<std::string>& options) {
+  write_file(directory.path("x.npy"), npy_bytes(x));
+  for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
+    const std::string name(1, static_cast<char>('a' + i));
+    write_file(directory.path(name + ".npy"), npy_bytes(columns_of(x, cuts[i], cuts[i + 1])));
+    std::vector<std::string> command = {"fold",       name + ".npy",     "-o",
+                                        name + ".st", "--column-offset", std::to_string(cuts[i])};
+    command.insert(command.end(), options.begin(), options.end());
+    CHECK(run_well(directory, command).empty());
+  }
+}
+
+void check_near(const array& found, const array& expected, double bound) {
+  CHECK(found.type == expected.type);
+  REQUIRE(found.values.size() == expected.values.size());
+  std::int64_t wrong = 0;
+  for (std::size_t i = 0; i < found.values.size(); ++i) {
+    const double exact = expected.values[i];
+    wrong += !(std::fabs(found.values[i] - exact) <= bound * (std::fabs(exact) + 1));
+  }
+  CHECK(wrong == 0);
+}
+
+void write_small(const work_directory& directory) {
+  const double log2 = std::log(2.0);
+  fold_parts(directory, {dtype::f64, {2, 3}, {0, 2 * log2, log2, log2, 0, 2 * log2}}, {0, 1, 3},
+             {"-k", "2"});
+  run_well(directory, {"merge", "b.st", "a.st", "-o", "all.st"});
+}
+
+}  // namespace
+
+TEST_CASE("parts merged in any order are as the whole matrix in one file") {
+  for (const dtype type : {dtype::f16, dtype::bf16, dtype::f32, dtype::f64}) {
+    INFO("type: " << name_of(type));
+    const work_directory directory;
+    const array x = random_array(type, {19, 1001}, 50);
+    std::vector<std::string> options = {"--scale", "0.5"};
+    if (type == dtype::bf16) {
+      options.emplace_back("--bf16");
+    }
+    const auto with = [&](std::vector<std::string> command) {
+      command.insert(command.end(), options.begin(), options.end());
+      return command;
+    };
+    fold_parts(directory, x, {0, 300, 301, 700, 1001}, with({"-k", "7"}));
+    run_well(directory, with({"topk", "x.npy", "-k", "7", "-o", "whole", "--logits"}));
+    run_well(directory, with({"logsumexp", "x.npy", "-o", "whole.logsumexp.npy"}));
+    run_well(directory, with({"fold", "x.npy", "-k", "7", "-o", "x.st"}));
+    run_well(directory, {"merge", "c.st", "a.st", "-o", "ac.st"});
+    run_well(directory, {"merge", "d.st", "b.st", "-o", "bd.st"});
+    run_well(directory, {"merge", "ac.st", "bd.st", "-o", "tree.st"});
+    run_well(directory, {"merge", "d.st", "a.st", "c.st", "b.st", "-o", "line.st"});
+    const double bound = type == dtype::f64 ? 1e-14 : 40 * 0x1p-24;
+    for (const std::string state : {"x.st", "tree.st", "line.st"}) {
+      INFO("states: " << state);
+      CHECK(run_well(directory, {"finish", state, "-o", "found", "--logits"}).empty());
+      const auto file = [&](const std::string& stem, const std::string& what) {
+        return read_npy(directory.path(stem + "." + what + ".npy"));
+      };
+      CHECK(file("found", "indices").values == file("whole", "indices").values);
+      CHECK(file("found", "logits").values == file("whole", "logits").values);
+      CHECK(file("found", "probabilities").shape == std::vector<std::int64_t>{19, 7});
+      CHECK(file("found", "logsumexp").shape == std::vector<std::int64_t>{19});
+      check_near(file("found", "probabilities"), file("whole", "probabilities"), bound);
+      check_near(file("found", "logsumexp"), file("whole", "logsumexp"), bound);
+    }
+  }
+}
+
+TEST_CASE("more than one block of rows, and more elements asked for than there are") {
+  const work_directory directory;
+  const array x = random_array(dtype::f32, {3000, 2003}, 51);
+  fold_parts(directory, x, {0, 2003}, {"-k", "3"});
+  run_well(directory, {"topk", "x.npy", "-k", "3", "-o", "whole"});
+  run_well(directory, {"finish", "a.st", "-o", "found"});
+  CHECK(read_npy(directory.path("found.indices.npy")).values ==
+        read_npy(directory.path("whole.indices.npy")).values);
+
+  write_small(directory);
+  run_well(directory, {"fold", "b.npy", "-k", "9", "-o", "few.st", "--column-offset", "1"});
+  run_well(directory, {"finish", "few.st", "-o", "few"});
+  const array indices = read_npy(directory.path("few.indices.npy"));
+  CHECK(indices.shape == std::vector<std::int64_t>{2, 2});
+  CHECK(indices.values == std::vector<double>{1, 2, 2, 1});
+}
+
+TEST_CASE("empty files, and states without a list") {
+  const work_directory directory;
+  for (const std::vector<std::int64_t>& shape :
+       {std::vector<std::int64_t>{0, 5}, {5, 0}, {0}, {2, 0, 3}}) {
+    write_file(directory.path("x.npy"), npy_bytes({dtype::f32, shape, {}}));
+    run_well(directory, {"fold", "x.npy", "-k", "2", "-o", "x.st"});
+    run_well(directory, {"finish", "x.st", "-o", "found"});
+    for (const double value : read_npy(directory.path("found.logsumexp.npy")).values) {
+      CHECK(value == -std::numeric_limits<double>::infinity());
+    }
+  }
+  write_file(directory.path("x.npy"), npy_bytes({dtype::f32, {2}, {0, 0}}));
+  run_well(directory, {"fold", "x.npy", "-o", "x.st"});
+  CHECK(run_well(directory, {"finish", "x.st"}) == "row 0   logsumexp 0.693147\n");
+}
+
+TEST_CASE("printing: table, CSV and JSON with the logsumexp") {
+  const work_directory directory;
+  write_small(directory);
+  CHECK(run_well(directory, {"finish", "all.st"}) ==
+        "row 0   logsumexp 1.94591\n"
+        "  0.5714   index 1\n"
+        "  0.2857   index 2\n"
+        "row 1   logsumexp 1.94591\n"
+        "  0.5714   index 2\n"
+        "  0.2857   index 0\n");
+  write_file(directory.path("labels.txt"), "a\nb\nc\n");
+  write_file(directory.path("rows.txt"), "first\nsecond\n");
+  CHECK(run_well(directory,
+                 {"finish", "all.st", "--labels", "labels.txt", "--row-labels", "rows.txt"})
+            .starts_with("\"first\"   logsumexp 1.94591\n"
+                         "  \"b\"  0.5714   index 1\n"));
+  const std::string csv = run_well(directory, {"finish", "all.st", "--format", "csv", "--logits"});
+  CHECK(csv.starts_with("row,rank,index,probability,logit,logsumexp\n0,1,1,0.57142857142857"));
+  const auto json =
+      nlohmann::json::parse(run_well(directory, {"finish", "all.st", "--format", "json"}));
+  REQUIRE(json.size() == 2);
+  CHECK(std::fabs(json[1]["logsumexp"].get<double>() - std::log(7.0)) < 1e-14);
+  CHECK(json[1]["top"][0]["index"] == 2);
+  CHECK(json[1]["top"].size() == 2);
+}
+
+TEST_CASE("states that do not go together") {
+  const work_directory directory;
+  const array x = random_array(dtype::f32, {4, 30}, 52);
+  fold_parts(directory, x, {0, 10, 20, 30}, {"-k", "3"});
+  const auto fold = [&](const std::string& state, const std::vector<std::string>& options) {
+    std::vector<std::string> command = {"fold", "b.npy", "-o", state, "--column-offset", "10"};
+    command.insert(command.end(), options.begin(), options.end());
+    run_well(directory, command);
+  };
+  const auto does_not_go = [&](const std::string& state, const std::string& cause) {
+    refuses(directory, {"merge", "a.st", "c.st", state, "-o", "all.st"}, state + ": ", cause);
+  };
+  fold("k.st", {"-k", "4"});
+  fold("scale.st", {"-k", "3", "--scale", "0.1"});
+  does_not_go("k.st", "k is 4, that of a.st is 3");
+  does_not_go("scale.st", "scale is 0.10000000149011612, that of a.st is 1");
+  run_well(directory, {"fold", "b.npy", "-k", "3", "-o", "over.st", "--column-offset", "15"});
+  does_not_go("over.st", "columns 20 to 24 are also in c.st");
+  refuses(directory, {"merge", "a.st", "b.st", "a.st", "-o", "all.st"},
+          "a.st: ", "columns 0 to 9 are also in a.st");
+  write_file(directory.path("rows.npy"), npy_bytes(random_array(dtype::f32, {3, 5}, 1)));
+  run_well(directory, {"fold", "rows.npy", "-k", "3", "-o", "rows.st", "--column-offset", "50"});
+  does_not_go("rows.st", "rows is 3");
+  write_file(directory.path("wide.npy"), npy_bytes(random_array(dtype::f64, {4, 5}, 1)));
+  run_well(directory, {"fold", "wide.npy", "-k", "3", "-o", "wide.st", "--column-offset", "50"});
+  does_not_go("wide.st", "type is f64");
+  refuses(directory, {"merge", "a.st", "b.st", "-o", "a.st"}, "a.st: ", "same file");
+}
+
+TEST_CASE("files that are no states, and bad options") {
+  const work_directory directory;
+  write_small(directory);
+  const std::string good = read_file(directory.path("all.st"));
+  std::string altered = good;
+  altered[70] = static_cast<char>(altered[70] ^ 1);
+  const std::vector<std::pair<std::string, std::string>> contents = {
+      {"", "wrong magic"},
+      {"some text", "wrong magic"},
+      {good.substr(0, 6), "truncated"},
+      {good.substr(0, good.size() - 1), "truncated"},
+      {good + "\n", "bytes after"},
+      {altered, "altered"}};
+  for (const auto& [content, cause] : contents) {
+    write_file(directory.path("bad.st"), content);
+    refuses(directory, {"finish", "bad.st"}, "bad.st: ", cause);
+    refuses(directory, {"merge", "a.st", "bad.st", "-o", "m.st"}, "bad.st: ", cause);
+  }
+  refuses(directory, {"finish", "x.npy"}, "x.npy: ", "wrong magic");
+  refuses(directory, {"finish", "missing.st"}, "missing.st: ", "No such file");
+  refuses(directory, {"fold", "all.st", "-o", "m.st"}, "all.st: ", "wrong magic");
+  refuses(directory, {"fold", "x.npy", "-o", "x.npy"}, "x.npy: ", "same file");
+  refuses(directory, {"fold", "x.npy", "-o", "m.st", "--column-offset", "-1"}, "", "negative");
+  refuses(directory, {"fold", "x.npy", "-o", "m.st", "-k", "-1"}, "", "negative");
+  refuses(directory, {"fold", "x.npy", "-o", "m.st", "--column-offset", "9223372036854775807"}, "",
+          "column_offset");
+  refuses(directory, {"merge", "-o", "m.st"}, "", "STATE");
+}
+
+TEST_SUITE_END();

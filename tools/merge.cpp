@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "commands.hpp"
+#include "failure.hpp"
+#include "state_files.hpp"
+#include "state_tree.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+namespace softfold::tool {
+namespace {
+
+struct merge_command {
+  std::vector<std::string> inputs;
+  std::string output;
+  int threads = 0;
+};
+
+/// What is remembered of a file, to say which two do not go together.
+struct seen_file {
+  std::string path;
+  std::vector<column_range> columns;
+};
+
+std::string number(double value) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+
+/// Throws failure unless `states`, of the file `path`, are of other columns of the same rows.
+void check_goes_with(const std::vector<seen_file>& seen, const row_states& first,
+                     const std::string& path, const row_states& states) {
+  const auto same = [&](const char* what, const std::string& found, const std::string& expected) {
+    if (found != expected) {
+      throw failure(path, std::string(what) + " is " + found + ", that of " + seen[0].path +
+                              " is " + expected);
+    }
+  };
+  same("type", name_of(states.type()), name_of(first.type()));
+  same("rows", std::to_string(states.rows()), std::to_string(first.rows()));
+  same("k", std::to_string(states.k()), std::to_string(first.k()));
+  same("scale", number(states.scale()), number(first.scale()));
+  for (const seen_file& other : seen) {
+    for (const column_range& theirs : other.columns) {
+      for (const column_range& own : states.columns()) {
+        const std::int64_t begin = std::max(own.begin, theirs.begin);
+        const std::int64_t end = std::min(own.end, theirs.end);
+        if (begin < end) {
+          throw failure(path, "columns " + std::to_string(begin) + " to " +
+                                  std::to_string(end - 1) + " are also in " + other.path);
+        }
+      }
+    }
+  }
+}
+
+void run(const merge_command& options) {
+  queue q({.threads = options.threads});
+  state_tree tree(q);
+  std::vector<seen_file> seen;
+  std::optional<row_states> like;  // of no columns, otherwise as all files
+  std::unique_ptr<mapped_file> file;
+  for (const std::string& path : options.inputs) {
+    std::error_code none;
+    if (std::filesystem::equivalent(path, options.output, none)) {
+      throw failure(options.output, "output is the same file as an input");
+    }
+    file.reset();  // one file is mapped at a time
+    file = std::make_unique<mapped_file>(path);
+    row_states states = read_states(*file);
+    if (!like) {
+      like.emplace(states.type(), states.rows(), states.k(), states.scale());
+    }
+    check_goes_with(seen, *like, path, states);
+    seen.push_back({path, {states.columns().begin(), states.columns().end()}});
+    tree.add(std::move(states));
+  }
+  write_states(options.output, tree.finish(), *file);
+}
+
+}  // namespace
+
+void add_merge(CLI::App& app) {
+  CLI::App& command = *app.add_subcommand(
+      "merge", "Make one file of states of several, of other columns of the same rows");
+  merge_command& options = set_run(command, run);
+  command.add_option("STATE", options.inputs, "Files of states, in any order")
+      ->type_name("")
+      ->required();
+  command.add_option("-o,--output", options.output, "File of states")
+      ->type_name("STATE")
+      ->required();
+  add_threads(command, options.threads);
+  add_version(command);
+}
+
+}  // namespace softfold::tool
