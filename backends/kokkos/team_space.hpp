@@ -100,9 +100,19 @@ class team_space final : public space {
     });
   }
 
-  void launch(const core::topk_problem& p) override {
-    if (p.empty()) {
+  void launch(const core::topk_problem& asked) override {
+    if (asked.empty()) {
       return;
+    }
+    core::topk_problem p = asked;
+    if (p.partials.data != nullptr) {
+      // A state has the bits of fold, which the shape of top-k's own fold does not give: another
+      // read of x.
+      launch(core::fold_problem{p.x, p.partials, p.scale});
+      p.partials = {};
+      if (p.empty()) {
+        return;
+      }
     }
     if (p.k() == 0) {
       launch_without_elements(p);
@@ -246,12 +256,13 @@ class team_space final : public space {
   }
 
   using policy = Kokkos::TeamPolicy<Exec>;
+  using team_bytes = decltype(Kokkos::Impl::PerTeamValue::value);  // int, from 4.5 on size_t
 
   /// The team size that a kernel may have, at most the plan's.
   template <class Functor>
   int team_size_for(const team_plan& plan, const Functor& functor, int shared) {
     policy one(exec_, 1, 1, plan.vector_length);
-    one.set_scratch_size(0, Kokkos::PerTeam(shared));
+    one.set_scratch_size(0, Kokkos::PerTeam(static_cast<team_bytes>(shared)));
     return std::max(1,
                     std::min(plan.team_size, one.team_size_max(functor, Kokkos::ParallelForTag())));
   }
@@ -260,7 +271,7 @@ class team_space final : public space {
   void launch_teams(const team_plan& plan, std::int64_t teams, int team_size,
                     const Functor& functor, int shared = 0) {
     policy league(exec_, static_cast<int>(teams), team_size, plan.vector_length);
-    league.set_scratch_size(0, Kokkos::PerTeam(shared));
+    league.set_scratch_size(0, Kokkos::PerTeam(static_cast<team_bytes>(shared)));
     guarded("launch", [&] {
       if constexpr (works_on_host_memory<Exec>) {
         const std::lock_guard<std::mutex> lock(host_teams());
@@ -351,8 +362,7 @@ class team_space final : public space {
   }
 
   static topk_outputs outputs_of(const core::topk_problem& p) {
-    return {p.values,       p.indices,  p.probabilities,
-            p.lse,          p.partials, empty_value<double>(p.policy, false),
+    return {p.values,       p.indices, p.probabilities, p.lse, empty_value<double>(p.policy, false),
             p.column_offset};
   }
 
@@ -364,9 +374,6 @@ class team_space final : public space {
                                {p.lse.data, p.lse.type, p.x.rows, 1, 1},
                                p.scale,
                                empty_row::nan});
-    }
-    if (p.partials.data != nullptr) {
-      launch(core::fold_problem{p.x, p.partials, p.scale});
     }
     if (p.indices.cols > 0) {
       over_range(p.x.rows, absent_lists{outputs_of(p)});

@@ -79,21 +79,19 @@ concept view = Kokkos::is_view<std::remove_cvref_t<T>>::value;
 template <class View>
 concept of_states = detail::max_sum_state<typename View::value_type>;
 
-/// The library's type of a view's elements.
+/// The library's type of a view's elements. Where a device has no 16-bit types of its own, those of
+/// Kokkos are float.
 template <class T>
 struct element_of {
-  using type = T;
-};
 #if KOKKOS_VERSION >= 40000
-template <class T>
-requires(std::is_same_v<T, Kokkos::Experimental::half_t> && sizeof(T) == 2) struct element_of<T> {
-  using type = half;
-};
-template <class T>
-requires(std::is_same_v<T, Kokkos::Experimental::bhalf_t> && sizeof(T) == 2) struct element_of<T> {
-  using type = bfloat16;
-};
+  static constexpr bool is_half = sizeof(T) == 2 && std::is_same_v<T, Kokkos::Experimental::half_t>;
+  static constexpr bool is_bfloat16 =
+      sizeof(T) == 2 && std::is_same_v<T, Kokkos::Experimental::bhalf_t>;
+  using type = std::conditional_t<is_half, half, std::conditional_t<is_bfloat16, bfloat16, T>>;
+#else
+  using type = T;
 #endif
+};
 
 template <class View>
 inline constexpr unsigned rank_of = static_cast<unsigned>(View::rank);

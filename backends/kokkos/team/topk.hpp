@@ -60,7 +60,6 @@ struct topk_outputs {
   matrix_ref indices;
   matrix_ref probabilities;
   vector_ref lse;
-  partials_ref partials;
   double empty_value;
   std::int64_t column_offset;
 };
@@ -345,16 +344,9 @@ struct topk_rows {
                    r * outputs.probabilities.stride + i, probability);
       }
     });
-    if (folds) {
+    if (outputs.lse.data != nullptr) {
       lanes.once([=, *this] {
-        if (outputs.lse.data != nullptr) {
-          write_real(outputs.lse.data, outputs.lse.type, r,
-                     logsumexp_of(source.monoid.scale, state));
-        }
-        if (outputs.partials.data != nullptr) {
-          static_cast<max_sum<A>*>(outputs.partials.data)[r] =
-              partial_finish<T>::partial_of(source.monoid.scale, state);
-        }
+        write_real(outputs.lse.data, outputs.lse.type, r, logsumexp_of(source.monoid.scale, state));
       });
     }
   }
