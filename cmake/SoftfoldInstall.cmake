@@ -20,13 +20,16 @@ install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DATAROOTDIR}/doc/softfold"
 # them. By CMake package here, by pkg-config name in the backend's SOFTFOLD_PC_REQUIRES.
 set(softfold_dependencies_cpu TBB)
 set(softfold_dependencies_cuda CUDAToolkit)
+set(softfold_dependencies_kokkos Kokkos)
+# A backend's own public header may need its dependency from a shared library too.
+set(softfold_shared_dependencies_kokkos Kokkos)
 get_property(softfold_pc_requires GLOBAL PROPERTY SOFTFOLD_PC_REQUIRES)
 get_target_property(softfold_type ${softfold_target} TYPE)
 if(softfold_type STREQUAL "STATIC_LIBRARY")
   set(softfold_dependencies ZLIB ${softfold_dependencies_${SOFTFOLD_BACKEND}})
   set(softfold_pc_private "")
 else()
-  set(softfold_dependencies "")
+  set(softfold_dependencies ${softfold_shared_dependencies_${SOFTFOLD_BACKEND}})
   set(softfold_pc_private .private)
   if(CMAKE_EXECUTABLE_FORMAT STREQUAL "ELF")
     set(softfold_map "${PROJECT_SOURCE_DIR}/cmake/softfold.map")
@@ -40,6 +43,10 @@ install(EXPORT softfold-${SOFTFOLD_BACKEND}-targets NAMESPACE softfold::
         DESTINATION "${softfold_package_dir}" COMPONENT softfold_development)
 file(WRITE "${CMAKE_CURRENT_BINARY_DIR}/softfold-${SOFTFOLD_BACKEND}-dependencies.cmake"
      "set(_softfold_dependencies ${softfold_dependencies})\n")
+if(SOFTFOLD_BACKEND STREQUAL "kokkos")
+  install(FILES cmake/SoftfoldKokkos.cmake RENAME softfold-kokkos-corrections.cmake
+          DESTINATION "${softfold_package_dir}" COMPONENT softfold_development)
+endif()
 configure_package_config_file(cmake/softfoldConfig.cmake.in softfoldConfig.cmake
                               INSTALL_DESTINATION "${softfold_package_dir}")
 write_basic_package_version_file(softfoldConfigVersion.cmake COMPATIBILITY SameMinorVersion)
@@ -51,6 +58,11 @@ install(FILES "${CMAKE_CURRENT_BINARY_DIR}/softfoldConfig.cmake"
 # The .pc file. Its prefix is relative to the file itself, so that an installed tree can be
 # moved and `cmake --install --prefix` works.
 list(JOIN softfold_pc_requires " " softfold_pc_requires)
+# Flags of what has no .pc file of its own.
+get_property(softfold_pc_cflags GLOBAL PROPERTY SOFTFOLD_PC_CFLAGS)
+list(JOIN softfold_pc_cflags " " softfold_pc_cflags)
+get_property(softfold_pc_libs GLOBAL PROPERTY SOFTFOLD_PC_LIBS)
+list(JOIN softfold_pc_libs " " softfold_pc_libs)
 if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
   set(softfold_pc_prefix "${CMAKE_INSTALL_PREFIX}")
 else()

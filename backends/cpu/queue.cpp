@@ -3,17 +3,18 @@
 
 #include <softfold/error.hpp>
 
+#include <tbb/blocked_range.h>
 #include <tbb/info.h>
+#include <tbb/parallel_for.h>
+#include <tbb/partitioner.h>
 
 #include <cstdlib>
-#include <new>
 #include <string>
 #include <utility>
 
-namespace softfold::cpu_backend {
+namespace softfold {
+inline namespace cpu {
 namespace {
-
-constexpr std::align_val_t line{64};
 
 int thread_count(int requested) {
   if (requested < 0) {
@@ -25,44 +26,33 @@ int thread_count(int requested) {
 
 }  // namespace
 
-void scratch::release::operator()(std::byte* p) const noexcept { ::operator delete(p, line); }
-
-std::byte* scratch::at_least(std::size_t bytes) {
-  if (bytes > size_) {
-    memory_.reset();
-    size_ = 0;
-    auto* grown = static_cast<std::byte*>(::operator new(bytes, line, std::nothrow));
-    if (grown == nullptr) {
-      throw error(errc::out_of_memory,
-                  "queue: no memory for " + std::to_string(bytes) + " bytes of scratch");
-    }
-    memory_.reset(grown);
-    size_ = bytes;
-  }
-  return memory_.get();
-}
-
-}  // namespace softfold::cpu_backend
-
-namespace softfold {
-inline namespace cpu {
-
 queue::state::state(const queue_options& options)
-    : machine(cpu_backend::read_machine()),
-      kernels(cpu_backend::choose_kernels(std::getenv("SOFTFOLD_ISA"))),
-      info{.backend = "cpu",
-           .device = machine.processor,
-           .isa = kernels.isa,
-           .threads = cpu_backend::thread_count(options.threads),
-           .l1_bytes = machine.l1_bytes,
-           .l2_bytes = machine.l2_bytes,
-           .l3_bytes = machine.l3_bytes},
-      arena(info.threads) {
+    : executor(host::read_machine(), host::choose_kernels(std::getenv("SOFTFOLD_ISA"))),
+      arena(thread_count(options.threads)) {
+  threads = arena.max_concurrency();
+  info = {.backend = "cpu",
+          .device = machine.processor,
+          .isa = kernels.isa,
+          .threads = threads,
+          .l1_bytes = machine.l1_bytes,
+          .l2_bytes = machine.l2_bytes,
+          .l3_bytes = machine.l3_bytes};
   constexpr auto parallelism = tbb::global_control::max_allowed_parallelism;
-  if (const auto wanted = static_cast<std::size_t>(info.threads);
+  if (const auto wanted = static_cast<std::size_t>(threads);
       wanted > tbb::global_control::active_value(parallelism)) {
     more_threads.emplace(parallelism, wanted);
   }
+}
+
+void queue::state::run(void (*work)(void* argument, int slot), void* argument) {
+  arena.execute([&] {
+    tbb::parallel_for(
+        tbb::blocked_range<int>(0, threads, 1),
+        [&](const tbb::blocked_range<int>&) {
+          work(argument, tbb::this_task_arena::current_thread_index());
+        },
+        tbb::simple_partitioner{});
+  });
 }
 
 queue::queue() : queue(queue_options{}) {}

@@ -3,17 +3,17 @@
 /// The kernel tables that this processor can run.
 #pragma once
 
-#include <backends/cpu/machine.hpp>
+#include <backends/host/machine.hpp>
 
 #include <softfold/error.hpp>
 
 #include <vector>
 
-inline std::vector<const softfold::cpu_backend::kernel_table*> each_isa() {
-  std::vector<const softfold::cpu_backend::kernel_table*> tables;
+inline std::vector<const softfold::host::kernel_table*> each_isa() {
+  std::vector<const softfold::host::kernel_table*> tables;
   for (const char* isa : {"baseline", "avx2", "avx512"}) {
     try {
-      tables.push_back(&softfold::cpu_backend::choose_kernels(isa));
+      tables.push_back(&softfold::host::choose_kernels(isa));
     } catch (const softfold::error&) {  // not on this processor
     }
   }

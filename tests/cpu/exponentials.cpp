@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-using namespace softfold::cpu_backend;
+using namespace softfold::host;
 
 namespace {
 

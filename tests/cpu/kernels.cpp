@@ -3,7 +3,7 @@
 // build on: two ways to the same result give the same bits.
 #include "each_isa.hpp"
 
-#include <backends/cpu/row.hpp>
+#include <backends/host/row.hpp>
 #include <softfold/dtype.hpp>
 
 #include <doctest/doctest.h>
@@ -17,7 +17,7 @@
 #include <vector>
 
 using namespace softfold;
-using namespace softfold::cpu_backend;
+using namespace softfold::host;
 
 namespace {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plan table, asked about machines that need not exist.
-#include <backends/cpu/plan.hpp>
+#include <backends/host/plan.hpp>
 
 #include <doctest/doctest.h>
 
-using namespace softfold::cpu_backend;
+using namespace softfold::host;
 
 namespace {
 

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// What a call on host memory runs on. The work on rows is the same for every backend that has a
+/// host's threads; who brings the threads is the backend's own.
+#pragma once
+
+#include "machine.hpp"
+#include "scratch.hpp"
+
+namespace softfold::inline SOFTFOLD_BACKEND::host {
+
+struct executor {
+  executor(host::machine m, const kernel_table& k) : machine(std::move(m)), kernels(k) {}
+  executor(const executor&) = delete;
+  executor& operator=(const executor&) = delete;
+  virtual ~executor() = default;
+
+  /// work(argument, slot) on up to `threads` threads, the caller among them; returns when all
+  /// calls are done. 0 <= slot < threads tells concurrent calls apart. One thread may make
+  /// several calls, one after the other.
+  virtual void run(void (*work)(void* argument, int slot), void* argument) = 0;
+
+  host::machine machine;
+  const kernel_table& kernels;
+  int threads = 1;
+  host::scratch scratch;
+};
+
+}  // namespace softfold::inline SOFTFOLD_BACKEND::host

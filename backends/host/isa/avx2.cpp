@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "../kernels/vec_avx2.hpp"
+
+#include "../kernels/kernels.hpp"
+
+namespace softfold::inline SOFTFOLD_BACKEND::host {
+
+extern const kernel_table avx2_kernels = kernels_of("avx2");
+
+}  // namespace softfold::inline SOFTFOLD_BACKEND::host

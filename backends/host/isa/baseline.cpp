@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "../kernels/vec_portable.hpp"
+
+#include "../kernels/kernels.hpp"
+
+namespace softfold::inline SOFTFOLD_BACKEND::host {
+
+extern const kernel_table baseline_kernels = kernels_of("baseline");
+
+}  // namespace softfold::inline SOFTFOLD_BACKEND::host

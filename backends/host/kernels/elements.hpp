@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Walks along a row in vectors: reductions and maps of elements, with masked ends.
+#pragma once
+
+#include "table.hpp"
+
+namespace softfold::inline SOFTFOLD_BACKEND::host {
+namespace {
+
+/// Asks for the line a block after p. Past the end of memory this does nothing.
+template <class T>
+SOFTFOLD_INLINE void prefetch_ahead(const T* p) {
+  constexpr std::uintptr_t block_bytes = 4096;
+  prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(p) + block_bytes));
+}
+
+/// body(vector, slot) for each vector of x[0, n), the last one filled up with `rest`. slot
+/// counts 0, 1, 2, 3, 0, ...: independent accumulators hide the latency of additions.
+template <class T, class Body>
+SOFTFOLD_INLINE void for_each_vector(const T* x, std::int64_t n, vec<arithmetic_t<T>> rest,
+                                     Body&& body) {
+  using V = vec<arithmetic_t<T>>;
+  std::int64_t i = 0;
+  for (; i + 4 * V::lanes <= n; i += 4 * V::lanes) {
+    body(V::load(x + i), i, 0);
+    body(V::load(x + i + V::lanes), i + V::lanes, 1);
+    body(V::load(x + i + 2 * V::lanes), i + 2 * V::lanes, 2);
+    body(V::load(x + i + 3 * V::lanes), i + 3 * V::lanes, 3);
+  }
+  for (int slot = 0; i < n; i += V::lanes, ++slot) {
+    const std::int64_t left = n - i;
+    body(left >= V::lanes ? V::load(x + i) : V::load(x + i, static_cast<int>(left), rest), i, slot);
+  }
+}
+
+/// The sum of f.exp(x[i]) in four accumulators a lane, and, if `kept`, the values themselves.
+/// `source` is where x came from: the next block of it is asked for along the way, since the
+/// arithmetic of this one takes as long as its coming.
+template <bool keep, class T, class Source, class F>
+SOFTFOLD_INLINE double sum_of(const T* x, std::int64_t n, const Source* source, const F& f,
+                              arithmetic_t<T>* kept) {
+  using A = arithmetic_t<T>;
+  using V = vec<A>;
+  V sums[4] = {V(A{0}), V(A{0}), V(A{0}), V(A{0})};
+  for_each_vector(x, n, V(f.nothing), [&](V v, std::int64_t i, int slot) {
+    prefetch_ahead(source + i);
+    const V e = f.exp(v);
+    if constexpr (keep) {
+      if (n - i >= V::lanes) {
+        e.store(kept + i);
+      } else {
+        e.store(kept + i, static_cast<int>(n - i));
+      }
+    }
+    sums[slot] = sums[slot] + e;
+  });
+  return static_cast<double>(((sums[0] + sums[1]) + (sums[2] + sums[3])).reduce_add());
+}
+
+/// y[i] = f(x[i]); y may be x. Streamed stores are ordered by end_of_stream only, which whoever
+/// streams calls once when done: after every row it would wait for memory each time.
+template <class T, class Out, class F>
+SOFTFOLD_INLINE void map_elements(const T* x, std::int64_t n, Out* y, bool stream, const F& f) {
+  using A = arithmetic_t<T>;
+  using V = vec<A>;
+  const V rest(A{0});
+  std::int64_t i = 0;
+  if (stream) {
+    constexpr std::uintptr_t bytes = sizeof(Out) * V::lanes;
+    const auto past = reinterpret_cast<std::uintptr_t>(y) % bytes;
+    const auto head = static_cast<std::int64_t>((bytes - past) % bytes / sizeof(Out));
+    if (head != 0 && head < n) {
+      f(V::load(x, static_cast<int>(head), rest)).store(y, static_cast<int>(head));
+      i = head;
+    }
+    if (head < n) {
+      for (; i + 4 * V::lanes <= n; i += 4 * V::lanes) {
+        const V a = f(V::load(x + i)), b = f(V::load(x + i + V::lanes));
+        const V c = f(V::load(x + i + 2 * V::lanes)), d = f(V::load(x + i + 3 * V::lanes));
+        a.stream(y + i);
+        b.stream(y + i + V::lanes);
+        c.stream(y + i + 2 * V::lanes);
+        d.stream(y + i + 3 * V::lanes);
+      }
+    }
+  }
+  for (; i + 4 * V::lanes <= n; i += 4 * V::lanes) {
+    const V a = f(V::load(x + i)), b = f(V::load(x + i + V::lanes));
+    const V c = f(V::load(x + i + 2 * V::lanes)), d = f(V::load(x + i + 3 * V::lanes));
+    a.store(y + i);
+    b.store(y + i + V::lanes);
+    c.store(y + i + 2 * V::lanes);
+    d.store(y + i + 3 * V::lanes);
+  }
+  for (; i + V::lanes <= n; i += V::lanes) {
+    f(V::load(x + i)).store(y + i);
+  }
+  if (i < n) {
+    f(V::load(x + i, static_cast<int>(n - i), rest)).store(y + i, static_cast<int>(n - i));
+  }
+}
+
+}  // namespace
+}  // namespace softfold::inline SOFTFOLD_BACKEND::host

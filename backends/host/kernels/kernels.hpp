@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Fills a kernel_table. A translation unit of isa/ includes its vector type and then this.
+#pragma once
+
+#include "fold.hpp"
+#include "output.hpp"
+#include "select.hpp"
+#include "short_rows.hpp"
+
+namespace softfold::inline SOFTFOLD_BACKEND::host {
+namespace {
+
+template <class T>
+constexpr input_kernels input_kernels_of() {
+  return {
+      .fold = fold_kernels<T>::fold,
+      .scan = fold_kernels<T>::scan,
+      .group_maxima = select_kernels<T>::group_maxima,
+      .sum = fold_kernels<T>::sum,
+      .exponentials = exponentials_kernel<T>,
+      .fold_groups = select_kernels<T>::fold_groups,
+      .count_above = select_kernels<T>::count_above,
+      .nearly_kth = select_kernels<T>::nearly_kth,
+      .filter = select_kernels<T>::filter,
+  };
+}
+
+template <class T, class Out>
+constexpr output_kernels output_kernels_of() {
+  using A = arithmetic_t<T>;
+  return {
+      .probabilities = row_output<T, Out>::probabilities,
+      .log_probabilities = row_output<T, Out>::log_probabilities,
+      .scaled = row_output<T, Out>::scaled,
+      .short_softmax = short_rows_kernel<T, Out, short_result::softmax>,
+      .short_log_softmax = short_rows_kernel<T, Out, short_result::log_softmax>,
+      .short_logsumexp = short_rows_kernel<T, A, short_result::logsumexp>,
+  };
+}
+
+constexpr kernel_table kernels_of(const char* isa) {
+  return {
+      .isa = isa,
+      .lanes_f32 = vec<float>::lanes,
+      .end_of_stream = [] { end_of_stream(); },
+      .rank = select_kernels<float>::rank,
+      .input = {input_kernels_of<float>(), input_kernels_of<double>(), input_kernels_of<f16_bits>(),
+                input_kernels_of<bf16_bits>()},
+      .output = {{output_kernels_of<float, float>(), output_kernels_of<float, float>()},
+                 {output_kernels_of<double, double>(), output_kernels_of<double, double>()},
+                 {output_kernels_of<f16_bits, f16_bits>(), output_kernels_of<f16_bits, float>()},
+                 {output_kernels_of<bf16_bits, bf16_bits>(),
+                  output_kernels_of<bf16_bits, float>()}},
+  };
+}
+
+}  // namespace
+}  // namespace softfold::inline SOFTFOLD_BACKEND::host

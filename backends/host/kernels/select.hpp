@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Top-k's first and last look at a row: group maxima, and the elements that pass a threshold.
+#pragma once
+
+#include "fold.hpp"
+
+namespace softfold::inline SOFTFOLD_BACKEND::host {
+namespace {
+
+template <class T>
+struct select_kernels {
+  using A = arithmetic_t<T>;
+  using V = vec<A>;
+  static constexpr std::int64_t group_columns = group_vectors * V::lanes;
+
+  /// Unsigned numbers in the order of the values, without NaN; -0 stands just below +0.
+  using ordinal = typename core::exponential<A>::bits;
+  static constexpr ordinal sign = ordinal{1} << (8 * sizeof(A) - 1);
+  static SOFTFOLD_INLINE ordinal ordinal_of(A x) {
+    const auto bits = __builtin_bit_cast(ordinal, x);
+    return (bits & sign) != 0 ? ~bits : bits | sign;
+  }
+  static SOFTFOLD_INLINE A value_of(ordinal o) {
+    return __builtin_bit_cast(A, (o & sign) != 0 ? o ^ sign : ~o);
+  }
+
+  static bool group_maxima(const void* x, std::int64_t n, void* groups) {
+    typename V::mask nan = V::none();
+    block_maximum<false, true>(static_cast<const T*>(x), n, static_cast<A*>(nullptr),
+                               static_cast<A*>(groups), &nan);
+    return V::bits(nan) == 0;
+  }
+
+  /// max of each half with the other until about `target` values are left.
+  static std::int64_t fold_groups(const void* groups, std::int64_t n, std::int64_t target,
+                                  void* folded) {
+    const A* from = static_cast<const A*>(groups);
+    A* const to = static_cast<A*>(folded);
+    while (n > target && n > V::lanes) {
+      const std::int64_t kept = (n / V::lanes + 1) / 2 * V::lanes;
+      for (std::int64_t i = 0; i < kept; i += V::lanes) {
+        const V a = V::load(from + i);
+        (kept + i < n ? max(a, V::load(from + kept + i)) : a).store(to + i);
+      }
+      from = to;
+      n = kept;
+    }
+    if (from != to) {
+      for (std::int64_t i = 0; i < n; i += V::lanes) {
+        V::load(from + i).store(to + i);
+      }
+    }
+    return n;
+  }
+
+  static std::int64_t count_above(const void* values, std::int64_t n, double threshold) {
+    const A* const x = static_cast<const A*>(values);
+    const V limit(static_cast<A>(threshold));
+    std::int64_t count = 0;
+    for (std::int64_t i = 0; i < n; i += V::lanes) {
+      count += __builtin_popcount(V::bits(greater(V::load(x + i), limit)));
+    }
+    return count;
+  }
+
+  static double nearly_kth(const void* values, std::int64_t n, std::int64_t k, std::int64_t slack,
+                           double at_least) {
+    const A* const x = static_cast<const A*>(values);
+    const V inf(infinity<A>);
+    const V none(-infinity<A>);
+    V largest = none;
+    V smallest = inf;
+    for (std::int64_t i = 0; i < n; i += V::lanes) {
+      const V v = V::load(x + i);
+      largest = max(v, largest);
+      smallest = min(v, smallest);
+    }
+    const A least = smallest.reduce_min();
+    // At least k values reach `low`; less than k exceed `high`.
+    A low = static_cast<A>(at_least) < least ? least : static_cast<A>(at_least);
+    A high = largest.reduce_max();
+    for (int step = 0; low < high; ++step) {
+      // Halving the interval of values is quick as a rule; halving that of their ordinals, tried
+      // in turn, ends soon whatever the values are.
+      A middle = low * A{0.5} + high * A{0.5};
+      if (step % 4 == 3 || !(middle > low && middle < high)) {
+        const ordinal lower = ordinal_of(low);
+        const ordinal upper = ordinal_of(high);
+        middle = value_of(upper - (upper - lower) / 2);  // rounded up: above low
+      }
+      const V limit(middle);
+      V below(A{0});  // a count; exact, as no lane sees 2^24 values
+      V least_reaching = inf;
+      V largest_below = none;
+      for (std::int64_t i = 0; i < n; i += V::lanes) {
+        const V v = V::load(x + i);
+        const auto is_below = greater(limit, v);
+        below = below + V::select(is_below, V(A{1}), V(A{0}));
+        least_reaching = min(V::select(is_below, inf, v), least_reaching);
+        largest_below = max(V::select(is_below, v, none), largest_below);
+      }
+      // Both ends move to values that are there, so that ties end the search too.
+      const std::int64_t reached = n - static_cast<std::int64_t>(below.reduce_add());
+      if (reached >= k) {
+        low = least_reaching.reduce_min();
+        if (reached <= k + slack) {
+          break;
+        }
+      } else {
+        high = largest_below.reduce_max();
+      }
+    }
+    return static_cast<double>(low);
+  }
+
+  static void rank(const std::uint64_t* keys, std::int64_t n, std::uint64_t* sorted) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      const std::uint64_t key = keys[i];
+      std::uint64_t before = 0;
+      for (std::int64_t j = 0; j < n; ++j) {
+        before += keys[j] > key ? 1 : 0;
+      }
+      sorted[before] = key;
+    }
+  }
+
+  static void take(V v, unsigned lanes, std::int64_t column, candidates* found) {
+    alignas(64) A elements[V::lanes];
+    v.store(elements);
+    A* values = static_cast<A*>(found->values);
+    for (; lanes != 0; lanes &= lanes - 1) {
+      const int lane = __builtin_ctz(lanes);
+      values[found->count] = elements[lane];
+      found->columns[found->count] = column + lane;
+      ++found->count;
+    }
+  }
+
+  static void filter(const void* x, std::int64_t n, const void* groups, double threshold,
+                     std::int64_t column, candidates* found) {
+    const T* in = static_cast<const T*>(x);
+    const A* group = static_cast<const A*>(groups);
+    const V limit(static_cast<A>(threshold));
+    const auto passes = [&](V v) { return V::bits(greater(v, limit)); };
+    const auto equals = [&](V v) { return V::bits(equal(v, limit)); };
+    for (std::int64_t begin = 0; begin < n; begin += group_columns, group += V::lanes) {
+      const V largest = V::load(group);
+      const bool wanted = passes(largest) != 0 || (found->equal_left > 0 && equals(largest) != 0);
+      if (!wanted) {
+        continue;
+      }
+      for (std::int64_t i = begin; i < begin + group_columns && i < n; i += V::lanes) {
+        const int count = n - i < V::lanes ? static_cast<int>(n - i) : V::lanes;
+        const V v = count == V::lanes ? V::load(in + i) : V::load(in + i, count, V(A{0}));
+        const unsigned inside = count == 32 ? ~0u : (1u << count) - 1u;
+        const unsigned above = passes(v) & inside;
+        if (above != 0) {
+          take(v, above, column + i, found);
+        }
+        unsigned same = equals(v) & inside;
+        if (same != 0 && found->equal_left > 0) {
+          // The lowest columns first: drop the lanes that are too many.
+          while (__builtin_popcount(same) > found->equal_left) {
+            same &= ~(1u << (31 - __builtin_clz(same)));
+          }
+          found->equal_left -= __builtin_popcount(same);
+          take(v, same, column + i, found);
+        }
+      }
+    }
+  }
+};
+
+}  // namespace
+}  // namespace softfold::inline SOFTFOLD_BACKEND::host

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// What the kernels of one instruction set offer to the rest of the backend: plain structs and
+/// a table of functions. Includes nothing with inline functions, because the translation units
+/// that are compiled for a wide instruction set must not emit code that others may link to.
+#pragma once
+
+#include <softfold/config.hpp>
+
+#include <cstdint>
+
+namespace softfold::inline SOFTFOLD_BACKEND::host {
+
+/// How e(x), the exponential of a row's element relative to the row's origin, is computed. The
+/// softmax is e(x) / sum of e.
+enum class form : std::uint8_t {
+  power,    ///< exp(s x) 2^-origin: no subtraction rounds; for |s max| below 310 (f64: 2839)
+  careful,  ///< exp(g (s (a x - b) - c)) 2^-origin: for rows far from zero and any scale
+  uniform,  ///< s = 0: 1, or 0 for -infinity
+};
+
+///
+/// origin is an integer, at least 25 below the exponent of the row's largest element, so that
+/// every probability that is a normal number comes from an e(x) far from underflow.
+struct frame {
+  form how = form::power;
+  double scale = 1;
+  double origin = 0;
+  /// careful: centred on the row's maximum m, (a, b, c, g) = (1/2, m/2, 0, 2), where halving
+  /// keeps x - m finite; relative to a scaled maximum M, (1, 0, M, 1).
+  double a = 1, b = 0, c = 0, g = 1;
+  /// careful: whether the rounding error of the product by s is carried into the exponent.
+  bool exact = true;
+};
+
+/// The origin of careful frames, whose largest element has e near 2^64.
+inline constexpr double careful_origin = -64;
+
+/// How far the largest element's exponent is above the origin at least.
+inline constexpr double origin_margin = 25.5;
+
+/// Where the power form holds, for arithmetic in A.
+template <class A>
+struct power_limits;
+template <>
+struct power_limits<float> {
+  /// Origins are multiples of this, so that the segments of a row mostly share one.
+  static constexpr double quantum = 64;
+  /// Of |origin|: keeps n * ln2_high exact without a fused multiply-add.
+  static constexpr double far = 448;
+};
+template <>
+struct power_limits<double> {
+  static constexpr double quantum = 512;
+  static constexpr double far = 4096;
+};
+
+/// The sum of many terms, with the rounding errors of the additions carried along.
+struct compensated_sum {
+  double value = 0;
+  double lost = 0;
+};
+
+/// A number as a part that is exact and a small rest.
+struct split_number {
+  double high, low;
+};
+
+/// The power fold of up to segment_columns consecutive elements of a row. Segments always
+/// start at multiples of segment_columns, so that a row's result does not depend on which
+/// threads fold which segments.
+struct segment_state {
+  double max = 0;          ///< of x, unscaled; -infinity if no element is above it
+  double origin = 0;       ///< the power form's; meaningless while max = -infinity
+  double sum = 0;          ///< of e(x), relative to origin
+  bool one_origin = true;  ///< kept exponentials are all relative to `origin`
+};
+
+inline constexpr std::int64_t segment_columns = 8192;
+
+/// Rows of at most this many vectors are short: one kernel call works on many.
+inline constexpr int short_row_vectors = 16;
+
+/// A group is `group_vectors` consecutive vectors; its maxima, one per lane, are what top-k
+/// keeps of it in the first pass.
+inline constexpr int group_vectors = 8;
+
+/// What a careful look at a row finds.
+struct row_scan {
+  double max = 0;  ///< ignoring NaN; -infinity if there is none
+  double min = 0;  ///< ignoring NaN; +infinity if there is none
+  bool has_nan = false;
+};
+
+/// A destination of a row's results.
+struct destination {
+  void* data = nullptr;
+  bool stream = false;  ///< store past the caches
+};
+
+/// Elements that top-k still considers: values as f32 or f64, columns.
+struct candidates {
+  void* values = nullptr;
+  std::int64_t* columns = nullptr;
+  std::int64_t count = 0;       ///< elements above the threshold, then those equal to it
+  std::int64_t equal_left = 0;  ///< how many more elements equal to the threshold to take
+};
+
+/// Rows short enough for one kernel call to work on many.
+struct short_rows {
+  const void* x = nullptr;
+  void* y = nullptr;  ///< softmax and log-softmax: [rows, cols]; logsumexp: one f32 or f64 a row
+  std::int64_t x_stride = 0;
+  std::int64_t y_stride = 0;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  double scale = 1;
+  double empty_value = 0;  ///< for each element of a row with nothing above -infinity
+};
+
+/// Kernels that read one input type. A is float, or double for f64 input.
+struct input_kernels {
+  /// Power fold of x[0, n), n <= segment_columns. False if the row needs the careful way: NaN,
+  /// +infinity, or a maximum too far from zero. `kept`, if not null, receives e(x) as A.
+  /// `groups`, if not null, receives the group maxima as A: group_vectors vectors a group, the
+  /// last one padded with -infinity.
+  bool (*fold)(const void* x, std::int64_t n, double scale, void* kept, void* groups,
+               segment_state* state);
+  /// max, min and NaN of x[0, n).
+  void (*scan)(const void* x, std::int64_t n, row_scan* result);
+  /// Group maxima alone. False if there is a NaN.
+  bool (*group_maxima)(const void* x, std::int64_t n, void* groups);
+  /// sum of e(x[i]).
+  double (*sum)(const void* x, std::int64_t n, const frame* frame);
+  /// e(x[i]) as A.
+  void (*exponentials)(const void* x, std::int64_t n, const frame* frame, void* e);
+  /// Folds group maxima into fewer: n values, a multiple of the lanes, into about `target` or
+  /// less, each the maximum of several. Returns how many.
+  std::int64_t (*fold_groups)(const void* groups, std::int64_t n, std::int64_t target,
+                              void* folded);
+  /// How many of n values, n a multiple of the lanes, are above the threshold.
+  std::int64_t (*count_above)(const void* values, std::int64_t n, double threshold);
+  /// A value that at least k and, unless there are ties, at most k + slack of n values without
+  /// NaN reach, by bisection; exactly the k-th largest with slack = 0. At least k values, n a
+  /// multiple of the lanes, reach `at_least`.
+  double (*nearly_kth)(const void* values, std::int64_t n, std::int64_t k, std::int64_t slack,
+                       double at_least);
+  /// Appends the elements of x[0, n) above the threshold, and the first ones equal to it.
+  /// `groups` are the maxima of the same elements; `column` is the column of x[0].
+  void (*filter)(const void* x, std::int64_t n, const void* groups, double threshold,
+                 std::int64_t column, candidates* found);
+};
+
+/// Kernels that read one type and write another.
+struct output_kernels {
+  /// y[i] = e(x[i]) * factor
+  void (*probabilities)(const void* x, std::int64_t n, const frame* frame, double factor,
+                        destination y);
+  /// y[i] = (log e(x[i]) - high) - low
+  void (*log_probabilities)(const void* x, std::int64_t n, const frame* frame, double high,
+                            double low, destination y);
+  /// y[i] = e[i] * factor for kept exponentials e
+  void (*scaled)(const void* e, std::int64_t n, double factor, destination y);
+  void (*short_softmax)(const short_rows* rows);
+  void (*short_log_softmax)(const short_rows* rows);
+  void (*short_logsumexp)(const short_rows* rows);  ///< f32 or f64 results only
+};
+
+enum input_type : int { input_f32, input_f64, input_f16, input_bf16, input_types };
+enum output_type : int { output_same, output_arithmetic, output_types };
+
+struct kernel_table {
+  const char* isa;
+  int lanes_f32;
+  /// Makes streamed stores visible to other threads; a task's last step after streaming.
+  void (*end_of_stream)();
+  /// Sorts n different keys, larger first, by counting: n^2 comparisons without a branch.
+  void (*rank)(const std::uint64_t* keys, std::int64_t n, std::uint64_t* sorted);
+  input_kernels input[input_types];
+  output_kernels output[input_types][output_types];
+};
+
+// One for each translation unit in isa/.
+extern const kernel_table baseline_kernels;
+#if defined(__x86_64__)
+extern const kernel_table avx2_kernels;
+extern const kernel_table avx512_kernels;
+#endif
+
+}  // namespace softfold::inline SOFTFOLD_BACKEND::host

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "machine.hpp"
+
+#include <softfold/error.hpp>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include <fstream>
+#include <string_view>
+
+namespace softfold::inline SOFTFOLD_BACKEND::host {
+namespace {
+
+/// The size of a level's data cache as one core sees it, from the kernel's description of the
+/// first processor; `usual` if there is none. (sysconf adds up the caches of all sockets.)
+std::size_t cache_bytes(int level, std::size_t usual) {
+  for (int index = 0; index < 8; ++index) {
+    const std::string folder =
+        "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/";
+    int found_level = 0;
+    std::string type;
+    std::size_t kilobytes = 0;
+    std::ifstream(folder + "level") >> found_level;
+    std::ifstream(folder + "type") >> type;
+    std::ifstream(folder + "size") >> kilobytes;  // "1024K"
+    if (found_level == level && type != "Instruction" && kilobytes > 0) {
+      return kilobytes << 10;
+    }
+  }
+  return usual;
+}
+
+#if defined(__x86_64__)
+bool has_f16c() {
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+#endif
+
+std::string processor_name() {
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  for (std::string line; std::getline(cpuinfo, line);) {
+    if (line.starts_with("model name")) {
+      const auto colon = line.find(": ");
+      return colon == std::string::npos ? "unknown" : line.substr(colon + 2);
+    }
+  }
+  return "unknown";
+}
+
+/// Measured: streamed stores pay on Intel's server processors, not on AMD's (docs/benchmarks.md).
+bool has_fast_streaming_stores() {
+#if defined(__x86_64__)
+  return __builtin_cpu_is("intel") != 0;
+#else
+  return false;
+#endif
+}
+
+struct candidate {
+  const kernel_table& kernels;
+  bool supported;
+};
+
+}  // namespace
+
+machine read_machine() {
+  return {.processor = processor_name(),
+          .l1_bytes = cache_bytes(1, std::size_t{32} << 10),
+          .l2_bytes = cache_bytes(2, std::size_t{1} << 20),
+          .l3_bytes = cache_bytes(3, 0),
+          .fast_streaming_stores = has_fast_streaming_stores()};
+}
+
+const kernel_table& choose_kernels(const char* forced) {
+  const candidate widest_first[] = {
+#if defined(__x86_64__)
+    {avx512_kernels, __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")},
+    {avx2_kernels, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c()},
+#endif
+    {baseline_kernels, true},
+  };
+  std::string known;
+  for (const candidate& c : widest_first) {
+    if (forced == nullptr || forced == std::string_view(c.kernels.isa)) {
+      if (c.supported) {
+        return c.kernels;
+      }
+      if (forced != nullptr) {
+        throw error(errc::invalid_argument, std::string("queue: SOFTFOLD_ISA is ") + forced +
+                                                ", expected one that this processor has");
+      }
+    }
+    known += (known.empty() ? "" : ", ") + std::string(c.kernels.isa);
+  }
+  throw error(errc::invalid_argument,
+              std::string("queue: SOFTFOLD_ISA is ") + forced + ", expected one of " + known);
+}
+
+}  // namespace softfold::inline SOFTFOLD_BACKEND::host

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// What the processor is and which kernels it can run.
+#pragma once
+
+#include "kernels/table.hpp"
+
+#include <cstddef>
+#include <string>
+
+namespace softfold::inline SOFTFOLD_BACKEND::host {
+
+struct machine {
+  std::string processor;
+  std::size_t l1_bytes;
+  std::size_t l2_bytes;
+  std::size_t l3_bytes;  ///< 0 if there is none
+  /// Whether results that leave the caches are better stored past them.
+  bool fast_streaming_stores;
+};
+
+/// Read from the system; usual sizes where it does not say.
+machine read_machine();
+
+/// The widest kernels that the processor can run, or those that `forced` names if it is not
+/// null. Throws error(invalid_argument) for a name that is unknown or cannot run here.
+const kernel_table& choose_kernels(const char* forced);
+
+}  // namespace softfold::inline SOFTFOLD_BACKEND::host

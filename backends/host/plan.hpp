@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// From a problem's shape to the way its rows are worked on, as data. Needs no queue, so that
+/// tests can ask about any machine.
+///
+/// The bits of a row depend on its length, its type and the instruction set only. A plan never
+/// changes them: short or not is decided by the length, all other choices give the same bits.
+#pragma once
+
+#include "machine.hpp"
+
+#include <cstdint>
+
+namespace softfold::inline SOFTFOLD_BACKEND::host {
+
+/// How rows are spread over threads.
+enum class spread : std::uint8_t {
+  serial,    ///< too little work to share
+  rows,      ///< tasks of whole rows
+  segments,  ///< fewer rows than keep the threads busy: segments of each row
+};
+
+/// How the second pass gets the exponentials.
+enum class second_pass : std::uint8_t {
+  scale_output,   ///< the first pass left them in the output
+  scale_scratch,  ///< the first pass left them in scratch memory
+  recompute,      ///< from the input again
+};
+
+struct shape {
+  std::int64_t rows;
+  std::int64_t cols;
+  std::int64_t input_bytes;   ///< of one element
+  std::int64_t output_bytes;  ///< of one element; 0 if there is one result a row
+  std::int64_t arithmetic_bytes;
+  bool in_place;
+};
+
+struct plan {
+  bool short_rows;  ///< a kernel call works on many rows
+  spread over;
+  std::int64_t rows_per_task;
+  second_pass second;
+  bool stream;  ///< store results past the caches
+};
+
+/// The plan for a shape on `threads` threads.
+plan choose_plan(const shape& problem, const machine& caches, int threads,
+                 const kernel_table& kernels);
+
+/// Segments of a row of that many columns.
+constexpr std::int64_t segments_of(std::int64_t cols) {
+  return (cols + segment_columns - 1) / segment_columns;
+}
+
+}  // namespace softfold::inline SOFTFOLD_BACKEND::host

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+# softfold_host_sources(TARGET): the work on rows in host memory, shared by the backends that run
+# on a host's threads.
+function(softfold_host_sources target)
+  set(directory "${PROJECT_SOURCE_DIR}/backends/host")
+  set(sources machine.cpp partials.cpp plan.cpp row.cpp scratch.cpp selection.cpp softmax.cpp
+              topk.cpp topk_lists.cpp isa/baseline.cpp)
+  # One translation unit for each instruction set; choose_kernels picks one at run time.
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
+    list(APPEND sources isa/avx2.cpp isa/avx512.cpp)
+    set_source_files_properties("${directory}/isa/avx2.cpp" PROPERTIES
+      COMPILE_OPTIONS "-mavx2;-mfma;-mf16c")
+    # g++ 12 warns of its own intrinsics' undefined operands.
+    set_source_files_properties("${directory}/isa/avx512.cpp" PROPERTIES COMPILE_OPTIONS
+      "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mfma;-mf16c;$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized;-Wno-uninitialized>")
+  endif()
+  list(TRANSFORM sources PREPEND "${directory}/")
+  # Kokkos' compiler wrapper takes every source for one of CUDA's, which the vectors here are not.
+  if(CMAKE_CXX_COMPILER MATCHES "nvcc_wrapper")
+    set_property(SOURCE ${sources} APPEND PROPERTY COMPILE_OPTIONS --host-only)
+  endif()
+  target_sources(${target} PRIVATE ${sources})
+endfunction()

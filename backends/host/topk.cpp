@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// topk, softmax_topk and fold_topk: plan -> launch.
+#include "launch.hpp"
+#include "parallel.hpp"
+#include "row.hpp"
+#include "row_fold.hpp"
+#include "selection.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <limits>
+
+namespace softfold::inline SOFTFOLD_BACKEND::host {
+namespace {
+
+using problem = core::topk_problem;
+
+/// What one task works with.
+struct workspace {
+  segment_state* segments;
+  void* exponentials;
+  std::byte* selection;
+};
+
+struct workspace_size {
+  std::size_t segments, exponentials, selection;
+  [[nodiscard]] std::size_t each() const { return segments + exponentials + selection; }
+  [[nodiscard]] workspace at(std::byte* memory) const {
+    return {reinterpret_cast<segment_state*>(memory), memory + segments,
+            memory + segments + exponentials};
+  }
+};
+
+workspace_size workspace_of(const problem& p, std::int64_t lanes) {
+  const auto round_up = [](std::size_t bytes) { return (bytes + 63) / 64 * 64; };
+  const dtype computed = core::arithmetic_type(p.x.type);
+  const std::int64_t k = p.k();
+  return {
+      .segments = round_up(static_cast<std::size_t>(segments_of(p.x.cols)) * sizeof(segment_state)),
+      .exponentials = round_up(static_cast<std::size_t>(k) * size_of(computed)),
+      .selection = k == 0 ? 0 : selection::bytes(p.x.cols, k, lanes, computed)};
+}
+
+/// One read of the row: its state, if wanted, and its k best elements.
+row_state read_row(executor& queue, const problem& p, const plan& plan,
+                   const typed_kernels& kernels, const void* x, const workspace& work,
+                   selection& best) {
+  const std::int64_t cols = p.x.cols;
+  row_fold fold(kernels, x, cols, p.scale, work.segments, nullptr);
+  std::atomic<bool> has_nan = false;
+  for (std::int64_t chunk = 0; chunk < cols && !has_nan; chunk += chunk_columns) {
+    const std::int64_t columns = std::min(chunk_columns, cols - chunk);
+    over_segments(queue, plan, columns, [&](std::int64_t i) {
+      void* const groups = kernels.computed_at(best.groups(), i * best.groups_per_segment());
+      if (p.folds() && fold.fold(chunk / segment_columns + i, groups)) {
+        return;
+      }
+      // Not folded, or given up on the way: the maxima are not complete.
+      const auto [begin, count] = columns_of(i, columns);
+      if (!kernels.input.group_maxima(kernels.at(x, chunk + begin), count, groups)) {
+        has_nan = true;
+      }
+    });
+    if (!has_nan) {
+      best.take_chunk(kernels.at(x, chunk), columns, chunk);
+    }
+  }
+  if (has_nan) {
+    best.take_any_row(x, cols);
+    fold.give_up();
+  }
+  best.finish(x);
+  return p.folds() ? fold.state() : row_state{};
+}
+
+template <class Index>
+void write_indices_as(const problem& p, std::int64_t r, const std::int64_t* columns) {
+  auto* const row = static_cast<Index*>(p.indices.data) + r * p.indices.stride;
+  Index* const end = std::transform(columns, columns + p.k(), row, [&](std::int64_t c) {
+    return static_cast<Index>(c + p.column_offset);
+  });
+  std::fill(end, row + p.indices.cols, Index{-1});
+}
+
+void write_indices(const problem& p, std::int64_t r, const std::int64_t* columns) {
+  if (p.indices.type == dtype::i64) {
+    write_indices_as<std::int64_t>(p, r, columns);
+  } else {
+    write_indices_as<std::int32_t>(p, r, columns);
+  }
+}
+
+/// A row of k values to a matrix, each multiplied by a factor and rounded once; -infinity after
+/// them.
+void write_values(const typed_kernels& kernels, const matrix_ref& to, std::int64_t r,
+                  const void* values, std::int64_t k, double factor) {
+  void* const row = kernels.result_at(to.data, r * to.stride);
+  kernels.output.scaled(values, k, factor, {row, false});
+  fill(kernels, kernels.result_at(row, k), to.cols - k, -std::numeric_limits<double>::infinity());
+}
+
+void write_probabilities(const problem& p, const typed_kernels& kernels, std::int64_t r,
+                         const row_state& row, const void* values, void* exponentials) {
+  if (row.what != row_state::kind::ordinary) {
+    fill(kernels, kernels.result_at(p.probabilities.data, r * p.probabilities.stride),
+         p.probabilities.cols, fill_value(row.what, p.policy, false));
+    return;
+  }
+  kernels.arithmetic.exponentials(values, p.probabilities.cols, &row.e, exponentials);
+  write_values(kernels, p.probabilities, r, exponentials, p.probabilities.cols, 1 / row.sum);
+}
+
+/// What is wanted of a row's state itself.
+void write_state(const problem& p, std::int64_t r, const row_state& row, dtype computed) {
+  if (p.lse.data != nullptr) {
+    write_real(
+        static_cast<std::byte*>(p.lse.data) + r * static_cast<std::int64_t>(size_of(p.lse.type)),
+        p.lse.type, logsumexp_of(row, computed));
+  }
+  if (p.partials.data != nullptr) {
+    write_partial(p.partials.data, p.partials.type, r, partial_of(row, computed));
+  }
+}
+
+}  // namespace
+
+void launch(executor& queue, const problem& p) {
+  if (p.empty()) {
+    return;
+  }
+  const plan plan = choose_plan(
+      {.rows = p.x.rows,
+       .cols = p.x.cols,
+       .input_bytes = static_cast<std::int64_t>(size_of(p.x.type)),
+       .output_bytes = 0,
+       .arithmetic_bytes = static_cast<std::int64_t>(size_of(core::arithmetic_type(p.x.type))),
+       .in_place = false},
+      queue.machine, queue.threads, queue.kernels);
+  const dtype computed = core::arithmetic_type(p.x.type);
+  const std::int64_t lanes =
+      computed == dtype::f64 ? queue.kernels.lanes_f32 / 2 : queue.kernels.lanes_f32;
+  const workspace_size need = workspace_of(p, lanes);
+  const int tasks = plan.over == spread::rows ? queue.threads : 1;
+  std::byte* const memory = queue.scratch.at_least(need.each() * static_cast<std::size_t>(tasks));
+  const std::int64_t k = p.k();
+  const typed_kernels to_values = kernels_for(queue.kernels, p.x.type, p.values.type);
+  const typed_kernels to_probabilities = kernels_for(queue.kernels, p.x.type, p.probabilities.type);
+
+  over_rows(queue, plan, p.x.rows, [&](std::int64_t begin, std::int64_t end, int slot) {
+    const workspace work = need.at(memory + static_cast<std::size_t>(slot) * need.each());
+    for (std::int64_t r = begin; r < end; ++r) {
+      const void* const x = to_values.at(p.x.data, p.x.cols == 0 ? 0 : r * p.x.stride);
+      if (k == 0) {  // no element to select: all are absent, if any are asked for
+        if (p.folds()) {
+          write_state(p, r,
+                      state_of_row(queue, plan, to_values, x, p.x.cols, p.scale, work.segments),
+                      computed);
+        }
+        if (p.indices.cols > 0) {
+          write_indices(p, r, nullptr);
+          write_values(to_values, p.values, r, nullptr, 0, 1);
+        }
+        continue;
+      }
+      selection best(to_values, lanes, p.x.cols, k, work.selection);
+      const row_state row = read_row(queue, p, plan, to_values, x, work, best);
+      write_indices(p, r, best.columns());
+      if (p.values.data != nullptr) {
+        write_values(to_values, p.values, r, best.values(), k, 1);
+      }
+      if (p.probabilities.data != nullptr) {
+        write_probabilities(p, to_probabilities, r, row, best.values(), work.exponentials);
+      }
+      write_state(p, r, row, computed);
+    }
+  });
+}
+
+}  // namespace softfold::inline SOFTFOLD_BACKEND::host

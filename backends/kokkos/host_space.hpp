@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Execution spaces that work on host memory (Serial, OpenMP, Threads, HPX): the vector kernels of
+/// backends/host, their tasks spread over the space's threads as teams of one.
+#pragma once
+
+#include "memory.hpp"
+#include "space.hpp"
+
+#include <backends/host/launch.hpp>
+
+#include <Kokkos_Core.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+
+namespace softfold::inline SOFTFOLD_BACKEND::kokkos_backend {
+
+template <class Exec>
+class host_space final : public space, private host::executor {
+ public:
+  host_space(const Exec& exec, int threads_wanted)
+      : executor(host::read_machine(), host::choose_kernels(std::getenv("SOFTFOLD_ISA"))),
+        exec_(exec) {
+    const int concurrency = std::max(1, static_cast<int>(exec_.concurrency()));
+    threads = threads_wanted == 0 ? concurrency : std::min(threads_wanted, concurrency);
+  }
+
+  [[nodiscard]] device_info info() const override {
+    return {.backend = "kokkos",
+            .device = machine.processor + ", Kokkos::" + Exec::name(),
+            .isa = kernels.isa,
+            .threads = threads,
+            .l1_bytes = machine.l1_bytes,
+            .l2_bytes = machine.l2_bytes,
+            .l3_bytes = machine.l3_bytes};
+  }
+
+  void wait() override { exec_.fence(); }
+  void reserve(std::size_t bytes) override { scratch.at_least(bytes); }
+
+  [[nodiscard]] allocation allocate(std::size_t bytes, memory kind) override {
+    return allocate_for<Exec>(bytes, kind);
+  }
+  void upload(void* to, const void* from, std::size_t bytes) override {
+    copy<Kokkos::HostSpace, Kokkos::HostSpace>(exec_, to, from, bytes);
+  }
+  void download(void* to, const void* from, std::size_t bytes) override {
+    copy<Kokkos::HostSpace, Kokkos::HostSpace>(exec_, to, from, bytes);
+  }
+
+  void launch(const core::row_problem& p) override { run_on_host(p); }
+  void launch(const core::topk_problem& p) override { run_on_host(p); }
+  void launch(const core::fold_problem& p) override { run_on_host(p); }
+  void launch(const core::combine_problem& p) override { run_on_host(p); }
+  void launch(const core::normalize_problem& p) override { run_on_host(p); }
+  void launch(const core::state_problem& p) override { run_on_host(p); }
+  void launch(const core::lists_problem& p) override { run_on_host(p); }
+
+ private:
+  template <class Problem>
+  void run_on_host(const Problem& p) {
+    exec_.fence();  // earlier work on the instance; Kokkos lets a host space be asynchronous
+    host::launch(*this, p);
+  }
+
+  /// One team of one thread for each slot. A range, not a TeamPolicy: the same teams without the
+  /// memory that a team policy shares between calls, so that queues may run at once.
+  void run(void (*work)(void* argument, int slot), void* argument) override {
+    using policy =
+        Kokkos::RangePolicy<Exec, Kokkos::Schedule<Kokkos::Static>, Kokkos::IndexType<int>>;
+    policy slots(exec_, 0, threads);
+    slots.set_chunk_size(1);
+    Kokkos::parallel_for("softfold", slots, [=](int slot) { work(argument, slot); });
+    exec_.fence();
+  }
+
+  Exec exec_;
+};
+
+}  // namespace softfold::inline SOFTFOLD_BACKEND::kokkos_backend

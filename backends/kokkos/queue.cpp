@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "queue_state.hpp"
+#include "runtime.hpp"
+
+#include <softfold/error.hpp>
+
+#include <string>
+
+namespace softfold {
+inline namespace kokkos {
+namespace {
+
+std::unique_ptr<kokkos_backend::space> make_space(const queue_options& options) {
+  if (options.threads < 0) {
+    throw error(
+        errc::invalid_argument,
+        "queue: options.threads is " + std::to_string(options.threads) + ", expected 0 or more");
+  }
+  runtime::start();
+  return kokkos_backend::default_space(options.threads);
+}
+
+}  // namespace
+
+queue::queue() : queue(queue_options{}) {}
+queue::queue(const queue_options& options) : state_(std::make_unique<state>(make_space(options))) {}
+queue::~queue() = default;
+queue::queue(queue&& other) noexcept = default;
+queue& queue::operator=(queue&& other) noexcept = default;
+
+void queue::wait() { state_->space->wait(); }
+void queue::reserve(std::size_t bytes) { state_->space->reserve(bytes); }
+const device_info& queue::info() const noexcept { return state_->info; }
+
+}  // namespace kokkos
+}  // namespace softfold

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// The execution spaces that this Kokkos has, and which kernels run on each.
+#include "host_space.hpp"
+#include "queue_state.hpp"
+#include "team_space.hpp"
+
+#include <softfold/kokkos.hpp>
+
+#include <Kokkos_Core.hpp>
+
+#include <cstdlib>
+#include <memory>
+#include <string_view>
+
+namespace softfold {
+inline namespace kokkos {
+namespace {
+
+/// Tests run the devices' kernels on the host.
+bool teams_forced() {
+  const char* const forced = std::getenv("SOFTFOLD_KOKKOS_KERNELS");
+  return forced != nullptr && std::string_view(forced) == "teams";
+}
+
+template <class Exec>
+std::unique_ptr<kokkos_backend::space> space_of(const Exec& exec, int threads) {
+  if constexpr (kokkos_backend::works_on_host_memory<Exec>) {
+    if (!teams_forced()) {
+      return std::make_unique<kokkos_backend::host_space<Exec>>(exec, threads);
+    }
+  }
+  return std::make_unique<kokkos_backend::team_space<Exec>>(exec);
+}
+
+}  // namespace
+
+template <execution_space Exec>
+queue make_queue(const Exec& exec) {
+  queue q;
+  q.self() = queue::state(space_of(exec, 0));
+  return q;
+}
+
+#ifdef KOKKOS_ENABLE_SERIAL
+template SOFTFOLD_API queue make_queue(const Kokkos::Serial&);
+#endif
+#ifdef KOKKOS_ENABLE_OPENMP
+template SOFTFOLD_API queue make_queue(const Kokkos::OpenMP&);
+#endif
+#ifdef KOKKOS_ENABLE_THREADS
+template SOFTFOLD_API queue make_queue(const Kokkos::Threads&);
+#endif
+#ifdef KOKKOS_ENABLE_HPX
+template SOFTFOLD_API queue make_queue(const Kokkos::Experimental::HPX&);
+#endif
+#ifdef KOKKOS_ENABLE_CUDA
+template SOFTFOLD_API queue make_queue(const Kokkos::Cuda&);
+#endif
+#ifdef KOKKOS_ENABLE_HIP
+#if KOKKOS_VERSION >= 40000
+template SOFTFOLD_API queue make_queue(const Kokkos::HIP&);
+#else
+template SOFTFOLD_API queue make_queue(const Kokkos::Experimental::HIP&);
+#endif
+#endif
+#ifdef KOKKOS_ENABLE_SYCL
+#if KOKKOS_VERSION >= 40500
+template SOFTFOLD_API queue make_queue(const Kokkos::SYCL&);
+#else
+template SOFTFOLD_API queue make_queue(const Kokkos::Experimental::SYCL&);
+#endif
+#endif
+
+namespace kokkos_backend {
+
+std::unique_ptr<space> default_space(int threads) {
+  return space_of(Kokkos::DefaultExecutionSpace(), threads);
+}
+
+}  // namespace kokkos_backend
+}  // namespace kokkos
+}  // namespace softfold

@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Execution spaces by teams: devices, and host spaces when tests ask for it.
+#pragma once
+
+#include "memory.hpp"
+#include "space.hpp"
+#include "team/rows.hpp"
+#include "team/topk.hpp"
+
+#include <core/monoid.hpp>
+
+#include <Kokkos_Core.hpp>
+
+#include <algorithm>
+#include <exception>
+#include <limits>
+#include <mutex>
+#include <type_traits>
+
+namespace softfold::inline SOFTFOLD_BACKEND::kokkos_backend {
+
+template <class Exec>
+inline constexpr bool works_on_host_memory =
+    std::is_same_v<typename Exec::memory_space, Kokkos::HostSpace>;
+
+template <class Exec>
+struct combine_rows {
+  const void* more;
+  void* partials;
+  bool wide;
+
+  KOKKOS_FUNCTION void operator()(std::int64_t r) const {
+    wide ? combine<double>(r) : combine<float>(r);
+  }
+  template <class A>
+  KOKKOS_FUNCTION void combine(std::int64_t r) const {
+    auto& into = static_cast<max_sum<A>*>(partials)[r];
+    into = core::max_sum_monoid<A>::combine(into, static_cast<const max_sum<A>*>(more)[r]);
+  }
+};
+
+template <class T>
+struct fill_value {
+  T* to;
+  std::int64_t stride;
+  T value;
+  KOKKOS_FUNCTION void operator()(std::int64_t r) const { to[r * stride] = value; }
+};
+
+/// Kokkos before 4 shares a team's memory between calls on one host space.
+inline std::mutex& host_teams() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+template <class Exec>
+class team_space final : public space {
+ public:
+  explicit team_space(const Exec& exec) : exec_(exec) {}
+  ~team_space() override {
+    if (scratch_.data != nullptr && Kokkos::is_initialized()) {
+      exec_.fence();
+      scratch_.release(scratch_.data);
+    }
+  }
+
+  [[nodiscard]] device_info info() const override {
+    device_info info;
+    info.backend = "kokkos";
+    info.device = std::string("Kokkos::") + Exec::name();
+    info.isa = "teams";
+    info.threads = works_on_host_memory<Exec> ? static_cast<int>(exec_.concurrency()) : 1;
+    return info;
+  }
+
+  void wait() override {
+    guarded("wait", [&] { exec_.fence(); });
+  }
+  void reserve(std::size_t bytes) override { scratch(bytes); }
+  [[nodiscard]] allocation allocate(std::size_t bytes, memory kind) override {
+    return allocate_for<Exec>(bytes, kind);
+  }
+  void upload(void* to, const void* from, std::size_t bytes) override {
+    guarded("upload",
+            [&] { copy<Kokkos::HostSpace, typename Exec::memory_space>(exec_, to, from, bytes); });
+  }
+  void download(void* to, const void* from, std::size_t bytes) override {
+    guarded("download",
+            [&] { copy<typename Exec::memory_space, Kokkos::HostSpace>(exec_, to, from, bytes); });
+  }
+
+  void launch(const core::row_problem& p) override {
+    if (p.x.rows == 0 || p.y.cols == 0) {
+      return;
+    }
+    with_input(p.x.type, [&](auto in) {
+      using T = decltype(in);
+      with_output<T>(p.y.type, [&](auto out) { launch_rows<T, decltype(out)>(p); });
+    });
+  }
+
+  void launch(const core::topk_problem& asked) override {
+    if (asked.empty()) {
+      return;
+    }
+    core::topk_problem p = asked;
+    if (p.partials.data != nullptr) {
+      // A state has the bits of fold, which the shape of top-k's own fold does not give: another
+      // read of x.
+      launch(core::fold_problem{p.x, p.partials, p.scale});
+      p.partials = {};
+      if (p.empty()) {
+        return;
+      }
+    }
+    if (p.k() == 0) {
+      launch_without_elements(p);
+      return;
+    }
+    with_input(p.x.type, [&](auto in) {
+      using T = decltype(in);
+      if (sizeof(arithmetic_t<T>) == 4 && p.x.cols <= std::int64_t{1} << 32) {
+        launch_topk<T, packed_entry>(p);
+      } else {
+        launch_topk<T, wide_entry>(p);
+      }
+    });
+  }
+
+  void launch(const core::fold_problem& p) override {
+    if (p.x.rows == 0) {
+      return;
+    }
+    with_input(p.x.type, [&](auto in) {
+      using T = decltype(in);
+      auto* const partials = static_cast<max_sum<arithmetic_t<T>>*>(p.partials.data);
+      fold_and_finish(source_of<T>(p.x, p.scale), partial_finish<T>{partials}, false);
+    });
+  }
+
+  void launch(const core::combine_problem& p) override {
+    over_range(p.more.size,
+               combine_rows<Exec>{p.more.data, p.partials.data, p.more.type == dtype::f64});
+  }
+
+  void launch(const core::state_problem& p) override {
+    const auto run = [&]<class A>(A) {
+      over_range(p.partials.size,
+                 logsumexp_of_states<A>{static_cast<const max_sum<A>*>(p.partials.data),
+                                        static_cast<A*>(p.lse.data)});
+    };
+    p.partials.type == dtype::f64 ? run(double{}) : run(float{});
+  }
+
+  void launch(const core::lists_problem& p) override {
+    if (p.values.cols == 0) {
+      return;
+    }
+    with_input(p.values.type, [&](auto value) {
+      using T = decltype(value);
+      const auto run = [&]<class Index>(Index) {
+        over_range(p.values.rows,
+                   combine_lists<T, Index>{p.more_values, p.more_indices, p.values, p.indices});
+      };
+      p.indices.type == dtype::i64 ? run(std::int64_t{}) : run(std::int32_t{});
+    });
+  }
+
+  void launch(const core::normalize_problem& p) override {
+    if (p.x.rows == 0 || p.x.cols == 0) {
+      return;
+    }
+    with_input(p.x.type, [&](auto in) {
+      using T = decltype(in);
+      with_output<T>(p.y.type, [&](auto out) { launch_normalize<T, decltype(out)>(p); });
+    });
+  }
+
+ private:
+  // ---- What this execution space can do.
+
+  [[nodiscard]] static team_limits limits() {
+    if constexpr (works_on_host_memory<Exec>) {
+      return {};
+    } else {
+      return {.vector_length = std::min(Kokkos::TeamPolicy<Exec>::vector_length_max(), 64),
+              .lanes = 1024};
+    }
+  }
+
+  // ---- From types as values to types.
+
+  template <class Body>
+  static void with_input(dtype type, Body&& body) {
+    switch (type) {
+      case dtype::f64:
+        return body(double{});
+      case dtype::f16:
+        return body(half{});
+      case dtype::bf16:
+        return body(bfloat16{});
+      default:
+        return body(float{});
+    }
+  }
+  template <class T, class Body>
+  static void with_output(dtype type, Body&& body) {
+    if (type == dtype_of<T>) {
+      body(T{});
+    } else {
+      body(arithmetic_t<T>{});
+    }
+  }
+  template <class T>
+  static row_source<T> source_of(const const_matrix_ref& x, double scale) {
+    using A = arithmetic_t<T>;
+    return {static_cast<const T*>(x.data), x.stride, x.rows, x.cols,
+            fold_monoid<A>{scaling<A>(scale)}};
+  }
+
+  // ---- Launches.
+
+  /// A fault of the runtime as the library's error.
+  template <class Body>
+  static void guarded(const char* what, Body&& body) {
+    try {
+      body();
+    } catch (const error&) {
+      throw;
+    } catch (const std::exception& e) {
+      throw error(errc::backend_failure, std::string(what) + ": " + e.what());
+    }
+  }
+
+  std::byte* scratch(std::size_t bytes) {
+    if (bytes > scratch_bytes_) {
+      if (scratch_.data != nullptr) {
+        exec_.fence();
+        scratch_.release(scratch_.data);
+        scratch_ = {};
+        scratch_bytes_ = 0;
+      }
+      scratch_ = allocate_in<typename Exec::memory_space>(bytes);
+      scratch_bytes_ = bytes;
+    }
+    return static_cast<std::byte*>(scratch_.data);
+  }
+
+  template <class Functor>
+  void over_range(std::int64_t n, const Functor& functor) {
+    if (n > 0) {
+      using range = Kokkos::RangePolicy<Exec, Kokkos::IndexType<std::int64_t>>;
+      guarded("launch", [&] { Kokkos::parallel_for("softfold", range(exec_, 0, n), functor); });
+    }
+  }
+
+  using policy = Kokkos::TeamPolicy<Exec>;
+  using team_bytes = decltype(Kokkos::Impl::PerTeamValue::value);  // int, from 4.5 on size_t
+
+  /// The team size that a kernel may have, at most the plan's.
+  template <class Functor>
+  int team_size_for(const team_plan& plan, const Functor& functor, int shared) {
+    policy one(exec_, 1, 1, plan.vector_length);
+    one.set_scratch_size(0, Kokkos::PerTeam(static_cast<team_bytes>(shared)));
+    return std::max(1,
+                    std::min(plan.team_size, one.team_size_max(functor, Kokkos::ParallelForTag())));
+  }
+
+  template <class Functor>
+  void launch_teams(const team_plan& plan, std::int64_t teams, int team_size,
+                    const Functor& functor, int shared = 0) {
+    policy league(exec_, static_cast<int>(teams), team_size, plan.vector_length);
+    league.set_scratch_size(0, Kokkos::PerTeam(static_cast<team_bytes>(shared)));
+    guarded("launch", [&] {
+      if constexpr (works_on_host_memory<Exec>) {
+        const std::lock_guard<std::mutex> lock(host_teams());
+        Kokkos::parallel_for("softfold", league, functor);
+        exec_.fence();
+      } else {
+        Kokkos::parallel_for("softfold", league, functor);
+      }
+    });
+  }
+
+  /// Teams for `tasks` tasks, `per_team` each, the functor told which is its league's first. The
+  /// number of teams in a league is an int.
+  template <class Functor>
+  void over_tasks(const team_plan& plan, std::int64_t tasks, bool thread_per_task,
+                  Functor functor) {
+    constexpr std::int64_t most_teams = std::int64_t{1} << 30;
+    const int team_size = team_size_for(plan, functor, 0);
+    const std::int64_t per_team = thread_per_task ? team_size : 1;
+    for (std::int64_t first = 0; first < tasks; first += most_teams * per_team) {
+      const std::int64_t left = (tasks - first + per_team - 1) / per_team;
+      functor.first = first;
+      launch_teams(plan, std::min(left, most_teams), team_size, functor);
+    }
+  }
+
+  /// Both passes over the rows. `maps` says whether the finish is for every element.
+  template <class T, class Finish>
+  void fold_and_finish(const row_source<T>& source, const Finish& finish, bool maps) {
+    using A = arithmetic_t<T>;
+    const team_plan plan = plan_rows(source.cols, limits());
+    if (plan.by != workers::teams) {
+      const bool by_threads = plan.by == workers::thread;
+      over_tasks(plan, source.rows, by_threads,
+                 whole_rows<Exec, Finish>{source, finish, by_threads, plan.vector_length, 0});
+      return;
+    }
+    const std::int64_t segments = plan.segments_of(source.cols);
+    const segment_states<A> parts{
+        reinterpret_cast<row_fold<A>*>(
+            scratch(static_cast<std::size_t>(source.rows * segments) * sizeof(row_fold<A>))),
+        segments, plan.segment};
+    over_tasks(plan, source.rows * segments, false,
+               fold_segments<Exec, T>{source, parts, plan.vector_length, 0});
+    const std::int64_t pieces = maps ? segments : 1;
+    over_tasks(plan, source.rows * pieces, false,
+               finish_segments<Exec, Finish>{source, parts, finish, pieces, plan.vector_length, 0});
+  }
+
+  template <class T, class Out>
+  void launch_rows(const core::row_problem& p) {
+    using A = arithmetic_t<T>;
+    if (p.what == core::operation::logsumexp) {
+      if (p.x.cols == 0) {
+        over_range(p.x.rows,
+                   fill_value<Out>{static_cast<Out*>(p.y.data), p.y.stride, Out(-infinity<A>)});
+        return;
+      }
+      fold_and_finish(source_of<T>(p.x, p.scale),
+                      logsumexp_finish<T, Out>{static_cast<Out*>(p.y.data)}, false);
+      return;
+    }
+    const bool log = p.what == core::operation::log_softmax;
+    fold_and_finish(
+        source_of<T>(p.x, p.scale),
+        map_finish<T, Out>{static_cast<const T*>(p.x.data), p.x.stride, static_cast<Out*>(p.y.data),
+                           p.y.stride, empty_value<A>(p.policy, log), log},
+        true);
+  }
+
+  template <class A>
+  static A empty_value(empty_row policy, bool log) {
+    return policy == empty_row::nan ? std::numeric_limits<A>::quiet_NaN()
+           : log                    ? -infinity<A>
+                                    : A{0};
+  }
+
+  template <class T, class Out>
+  void launch_normalize(const core::normalize_problem& p) {
+    using A = arithmetic_t<T>;
+    team_plan plan = plan_rows(p.x.cols, limits());
+    const std::int64_t segments = plan.segments_of(p.x.cols);
+    over_tasks(plan, p.x.rows * segments, false,
+               normalize_rows<Exec, T, Out>{
+                   source_of<T>(p.x, p.scale), static_cast<const max_sum<A>*>(p.partials.data),
+                   static_cast<Out*>(p.y.data), p.y.stride, empty_value<A>(p.policy, p.log), p.log,
+                   segments, plan.segment, plan.vector_length, 0});
+  }
+
+  static topk_outputs outputs_of(const core::topk_problem& p) {
+    return {p.values,       p.indices, p.probabilities, p.lse, empty_value<double>(p.policy, false),
+            p.column_offset};
+  }
+
+  /// A top-k of no elements: the state of the rows, and absent entries.
+  void launch_without_elements(const core::topk_problem& p) {
+    if (p.lse.data != nullptr) {
+      launch(core::row_problem{core::operation::logsumexp,
+                               p.x,
+                               {p.lse.data, p.lse.type, p.x.rows, 1, 1},
+                               p.scale,
+                               empty_row::nan});
+    }
+    if (p.indices.cols > 0) {
+      over_range(p.x.rows, absent_lists{outputs_of(p)});
+    }
+  }
+
+  template <class T, class Entry>
+  void launch_topk(const core::topk_problem& p) {
+    using A = arithmetic_t<T>;
+    using kernel = topk_rows<Exec, T, Entry>;
+    using stage = typename kernel::stage;
+    const std::int64_t k = p.k();
+    const topk_plan plan =
+        plan_topk(p.x.cols, k, static_cast<int>(sizeof(Entry)), scratch_limit, limits());
+    const std::int64_t rows = p.x.rows;
+    const bool split = plan.teams.by == workers::teams;
+    const std::int64_t segments = split ? plan.teams.segments_of(p.x.cols) : 0;
+    const auto round_up = [](std::size_t bytes) { return (bytes + 63) / 64 * 64; };
+    const std::size_t states =
+        round_up(static_cast<std::size_t>(rows * segments) * sizeof(row_fold<A>));
+    const std::size_t lists =
+        round_up(static_cast<std::size_t>(rows * segments * k) * sizeof(Entry));
+    const std::size_t each = candidates<Entry>::bytes(plan.capacity);
+    const std::int64_t most_teams =
+        plan.in_team_scratch
+            ? league_limit
+            : std::max<std::int64_t>(1, static_cast<std::int64_t>(candidate_memory / each));
+    const auto teams_of = [&](std::int64_t tasks) { return std::min(tasks, most_teams); };
+    const std::int64_t largest_league = teams_of(split ? rows * segments : rows);
+    const std::size_t own =
+        plan.in_team_scratch ? 0 : static_cast<std::size_t>(largest_league) * each;
+    std::byte* const memory = scratch(states + lists + own);
+
+    kernel functor{source_of<T>(p.x, p.scale),
+                   {reinterpret_cast<row_fold<A>*>(memory), segments, plan.teams.segment},
+                   reinterpret_cast<Entry*>(memory + states),
+                   outputs_of(p),
+                   stage::whole,
+                   p.folds(),
+                   k,
+                   plan.capacity,
+                   plan.chunk,
+                   plan.in_team_scratch ? nullptr : memory + states + lists,
+                   plan.teams.vector_length,
+                   rows};
+    const int shared = plan.in_team_scratch ? static_cast<int>(each) : 0;
+    if (split) {
+      functor.what = stage::segments;
+      functor.tasks = rows * segments;
+      launch_teams(plan.teams, teams_of(functor.tasks), team_size_for(plan.teams, functor, shared),
+                   functor, shared);
+      functor.what = stage::lists;
+      functor.tasks = rows;
+    }
+    launch_teams(plan.teams, teams_of(rows), team_size_for(plan.teams, functor, shared), functor,
+                 shared);
+  }
+
+  static constexpr int scratch_limit = 40 << 10;
+  static constexpr std::int64_t league_limit = std::int64_t{1} << 20;
+  static constexpr std::size_t candidate_memory = std::size_t{256} << 20;
+
+  Exec exec_;
+  allocation scratch_;
+  std::size_t scratch_bytes_ = 0;
+};
+
+}  // namespace softfold::inline SOFTFOLD_BACKEND::kokkos_backend
