@@ -7,7 +7,9 @@
 #include "machine.hpp"
 #include "scratch.hpp"
 
-namespace softfold::inline SOFTFOLD_BACKEND::host {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace host {
 
 struct executor {
   executor(host::machine m, const kernel_table& k) : machine(std::move(m)), kernels(k) {}
@@ -26,4 +28,6 @@ struct executor {
   host::scratch scratch;
 };
 
-}  // namespace softfold::inline SOFTFOLD_BACKEND::host
+}  // namespace host
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

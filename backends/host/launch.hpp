@@ -7,7 +7,9 @@
 
 #include <core/problem.hpp>
 
-namespace softfold::inline SOFTFOLD_BACKEND::host {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace host {
 
 void launch(executor& threads, const core::row_problem& p);
 void launch(executor& threads, const core::topk_problem& p);
@@ -17,4 +19,6 @@ void launch(executor& threads, const core::normalize_problem& p);
 void launch(executor& threads, const core::state_problem& p);
 void launch(executor& threads, const core::lists_problem& p);
 
-}  // namespace softfold::inline SOFTFOLD_BACKEND::host
+}  // namespace host
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

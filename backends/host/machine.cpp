@@ -10,7 +10,9 @@
 #include <fstream>
 #include <string_view>
 
-namespace softfold::inline SOFTFOLD_BACKEND::host {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace host {
 namespace {
 
 /// The size of a level's data cache as one core sees it, from the kernel's description of the
@@ -103,4 +105,6 @@ const kernel_table& choose_kernels(const char* forced) {
               std::string("queue: SOFTFOLD_ISA is ") + forced + ", expected one of " + known);
 }
 
-}  // namespace softfold::inline SOFTFOLD_BACKEND::host
+}  // namespace host
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

@@ -8,7 +8,9 @@
 #include <cstddef>
 #include <string>
 
-namespace softfold::inline SOFTFOLD_BACKEND::host {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace host {
 
 struct machine {
   std::string processor;
@@ -26,4 +28,6 @@ machine read_machine();
 /// null. Throws error(invalid_argument) for a name that is unknown or cannot run here.
 const kernel_table& choose_kernels(const char* forced);
 
-}  // namespace softfold::inline SOFTFOLD_BACKEND::host
+}  // namespace host
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

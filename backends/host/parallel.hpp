@@ -16,7 +16,9 @@
 #include <thread>
 #include <type_traits>
 
-namespace softfold::inline SOFTFOLD_BACKEND::host {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace host {
 
 /// work(slot) on every thread of the executor that has time for it; returns when all are done.
 template <class Work>
@@ -140,4 +142,6 @@ void over_segments(executor& queue, const plan& plan, std::int64_t cols, Body&& 
   }
 }
 
-}  // namespace softfold::inline SOFTFOLD_BACKEND::host
+}  // namespace host
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

@@ -10,7 +10,9 @@
 
 #include <cmath>
 
-namespace softfold::inline SOFTFOLD_BACKEND::host {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace host {
 namespace {
 
 plan plan_of(const executor& queue, const const_matrix_ref& x, std::int64_t output_bytes,
@@ -128,4 +130,6 @@ void launch(executor& /*queue*/, const core::state_problem& p) {
   }
 }
 
-}  // namespace softfold::inline SOFTFOLD_BACKEND::host
+}  // namespace host
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

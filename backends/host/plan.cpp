@@ -3,7 +3,9 @@
 
 #include <algorithm>
 
-namespace softfold::inline SOFTFOLD_BACKEND::host {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace host {
 namespace {
 
 /// Elements of a task: some microseconds of work, well above the cost of handing it out.
@@ -75,4 +77,6 @@ plan choose_plan(const shape& problem, const machine& caches, int threads,
   return chosen;
 }
 
-}  // namespace softfold::inline SOFTFOLD_BACKEND::host
+}  // namespace host
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

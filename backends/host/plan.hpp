@@ -11,7 +11,9 @@
 
 #include <cstdint>
 
-namespace softfold::inline SOFTFOLD_BACKEND::host {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace host {
 
 /// How rows are spread over threads.
 enum class spread : std::uint8_t {
@@ -53,4 +55,6 @@ constexpr std::int64_t segments_of(std::int64_t cols) {
   return (cols + segment_columns - 1) / segment_columns;
 }
 
-}  // namespace softfold::inline SOFTFOLD_BACKEND::host
+}  // namespace host
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

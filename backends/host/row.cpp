@@ -7,7 +7,9 @@
 #include <cmath>
 #include <limits>
 
-namespace softfold::inline SOFTFOLD_BACKEND::host {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace host {
 namespace {
 
 constexpr double inf = std::numeric_limits<double>::infinity();
@@ -289,4 +291,6 @@ void fill(const typed_kernels& kernels, void* y, std::int64_t n, double value) {
   }
 }
 
-}  // namespace softfold::inline SOFTFOLD_BACKEND::host
+}  // namespace host
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

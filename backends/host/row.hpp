@@ -12,7 +12,9 @@
 
 #include <cstdint>
 
-namespace softfold::inline SOFTFOLD_BACKEND::host {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace host {
 
 /// The kernels of one call and the sizes that go with them.
 struct typed_kernels {
@@ -85,4 +87,6 @@ void fill(const typed_kernels& kernels, void* y, std::int64_t n, double value);
 /// One result in a type.
 void write_real(void* y, dtype type, double value);
 
-}  // namespace softfold::inline SOFTFOLD_BACKEND::host
+}  // namespace host
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

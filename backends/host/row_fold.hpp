@@ -8,7 +8,9 @@
 
 #include <atomic>
 
-namespace softfold::inline SOFTFOLD_BACKEND::host {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace host {
 
 /// Folds one row segment by segment; the segments may be folded by different threads.
 class row_fold {
@@ -75,4 +77,6 @@ inline row_state state_of_row(executor& queue, const plan& plan, const typed_ker
   return row.state();
 }
 
-}  // namespace softfold::inline SOFTFOLD_BACKEND::host
+}  // namespace host
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

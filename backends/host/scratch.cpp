@@ -6,7 +6,9 @@
 #include <new>
 #include <string>
 
-namespace softfold::inline SOFTFOLD_BACKEND::host {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace host {
 namespace {
 
 constexpr std::align_val_t line{64};
@@ -30,4 +32,6 @@ std::byte* scratch::at_least(std::size_t bytes) {
   return memory_.get();
 }
 
-}  // namespace softfold::inline SOFTFOLD_BACKEND::host
+}  // namespace host
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <memory>
 
-namespace softfold::inline SOFTFOLD_BACKEND::host {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace host {
 
 /// Cache-line aligned memory that only grows.
 class scratch {
@@ -22,4 +24,6 @@ class scratch {
   std::size_t size_ = 0;
 };
 
-}  // namespace softfold::inline SOFTFOLD_BACKEND::host
+}  // namespace host
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

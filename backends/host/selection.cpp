@@ -8,7 +8,9 @@
 #include <functional>
 #include <limits>
 
-namespace softfold::inline SOFTFOLD_BACKEND::host {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace host {
 
 /// An element as a key that orders like the result, larger first, and its column.
 struct wide_entry {
@@ -243,4 +245,6 @@ void selection::keep_best_by(bool in_order) {
   count_ = k_;
 }
 
-}  // namespace softfold::inline SOFTFOLD_BACKEND::host
+}  // namespace host
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

@@ -15,7 +15,9 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace softfold::inline SOFTFOLD_BACKEND::host {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace host {
 
 /// Columns whose group maxima are kept at a time; longer rows are worked on in chunks.
 inline constexpr std::int64_t chunk_columns = 32 * segment_columns;
@@ -78,4 +80,6 @@ class selection {
   std::byte* keys_;
 };
 
-}  // namespace softfold::inline SOFTFOLD_BACKEND::host
+}  // namespace host
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

@@ -10,7 +10,9 @@
 
 #include <limits>
 
-namespace softfold::inline SOFTFOLD_BACKEND::host {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace host {
 namespace {
 
 using core::operation;
@@ -193,4 +195,6 @@ void launch(executor& queue, const problem& p) {
   }
 }
 
-}  // namespace softfold::inline SOFTFOLD_BACKEND::host
+}  // namespace host
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

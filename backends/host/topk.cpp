@@ -11,7 +11,9 @@
 #include <atomic>
 #include <limits>
 
-namespace softfold::inline SOFTFOLD_BACKEND::host {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace host {
 namespace {
 
 using problem = core::topk_problem;
@@ -177,4 +179,6 @@ void launch(executor& queue, const problem& p) {
   });
 }
 
-}  // namespace softfold::inline SOFTFOLD_BACKEND::host
+}  // namespace host
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

@@ -6,7 +6,9 @@
 
 #include <core/topk.hpp>
 
-namespace softfold::inline SOFTFOLD_BACKEND::host {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace host {
 namespace {
 
 template <class T, class Index>
@@ -57,4 +59,6 @@ void launch(executor& queue, const core::lists_problem& p) {
   }
 }
 
-}  // namespace softfold::inline SOFTFOLD_BACKEND::host
+}  // namespace host
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

@@ -15,7 +15,9 @@
 #include <cstdlib>
 #include <string>
 
-namespace softfold::inline SOFTFOLD_BACKEND::kokkos_backend {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace kokkos_backend {
 
 template <class Exec>
 class host_space final : public space, private host::executor {
@@ -79,4 +81,6 @@ class host_space final : public space, private host::executor {
   Exec exec_;
 };
 
-}  // namespace softfold::inline SOFTFOLD_BACKEND::kokkos_backend
+}  // namespace kokkos_backend
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

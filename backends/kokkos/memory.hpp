@@ -13,7 +13,9 @@
 #include <exception>
 #include <string>
 
-namespace softfold::inline SOFTFOLD_BACKEND::kokkos_backend {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace kokkos_backend {
 
 /// The host's memory that copies to and from a device fastest.
 #if KOKKOS_VERSION >= 40000 && defined(KOKKOS_HAS_SHARED_HOST_PINNED_SPACE)
@@ -55,4 +57,6 @@ void copy(const Exec& exec, void* to, const void* from, std::size_t bytes) {
                     const_bytes_view<From>(static_cast<const char*>(from), bytes));
 }
 
-}  // namespace softfold::inline SOFTFOLD_BACKEND::kokkos_backend
+}  // namespace kokkos_backend
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

@@ -9,7 +9,9 @@
 #include <cstdlib>
 #include <mutex>
 
-namespace softfold::inline SOFTFOLD_BACKEND::runtime {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace runtime {
 namespace {
 
 bool has_ended() {
@@ -45,4 +47,6 @@ void start() {
 
 bool running() { return Kokkos::is_initialized(); }
 
-}  // namespace softfold::inline SOFTFOLD_BACKEND::runtime
+}  // namespace runtime
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

@@ -11,7 +11,9 @@
 #include <cstddef>
 #include <memory>
 
-namespace softfold::inline SOFTFOLD_BACKEND::kokkos_backend {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace kokkos_backend {
 
 /// Memory of some Kokkos memory space and who takes it back.
 struct allocation {
@@ -50,4 +52,6 @@ class space {
 /// The default execution space, with at most `threads` of a host's threads; 0 means all.
 std::unique_ptr<space> default_space(int threads);
 
-}  // namespace softfold::inline SOFTFOLD_BACKEND::kokkos_backend
+}  // namespace kokkos_backend
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

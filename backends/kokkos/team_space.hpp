@@ -18,7 +18,9 @@
 #include <mutex>
 #include <type_traits>
 
-namespace softfold::inline SOFTFOLD_BACKEND::kokkos_backend {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace kokkos_backend {
 
 template <class Exec>
 inline constexpr bool works_on_host_memory =
@@ -441,4 +443,6 @@ class team_space final : public space {
   std::size_t scratch_bytes_ = 0;
 };
 
-}  // namespace softfold::inline SOFTFOLD_BACKEND::kokkos_backend
+}  // namespace kokkos_backend
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

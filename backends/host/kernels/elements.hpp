@@ -5,7 +5,9 @@
 
 #include "table.hpp"
 
-namespace softfold::inline SOFTFOLD_BACKEND::host {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace host {
 namespace {
 
 /// Asks for the line a block after p. Past the end of memory this does nothing.
@@ -102,4 +104,6 @@ SOFTFOLD_INLINE void map_elements(const T* x, std::int64_t n, Out* y, bool strea
 }
 
 }  // namespace
-}  // namespace softfold::inline SOFTFOLD_BACKEND::host
+}  // namespace host
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

@@ -8,7 +8,9 @@
 
 #include <core/exponential.hpp>
 
-namespace softfold::inline SOFTFOLD_BACKEND::host {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace host {
 namespace {
 
 /// exp(v + v_error) 2^-origin, given magic_for(origin). v is at least flush_below(origin), which
@@ -178,4 +180,6 @@ SOFTFOLD_INLINE void with_form(const frame& f, double log_high, double log_low, 
 }
 
 }  // namespace
-}  // namespace softfold::inline SOFTFOLD_BACKEND::host
+}  // namespace host
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

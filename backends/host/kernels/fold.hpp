@@ -12,7 +12,9 @@
 #include "elements.hpp"
 #include "exponentials.hpp"
 
-namespace softfold::inline SOFTFOLD_BACKEND::host {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace host {
 namespace {
 
 template <class A>
@@ -219,4 +221,6 @@ struct fold_kernels {
 };
 
 }  // namespace
-}  // namespace softfold::inline SOFTFOLD_BACKEND::host
+}  // namespace host
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

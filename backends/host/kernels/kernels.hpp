@@ -8,7 +8,9 @@
 #include "select.hpp"
 #include "short_rows.hpp"
 
-namespace softfold::inline SOFTFOLD_BACKEND::host {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace host {
 namespace {
 
 template <class T>
@@ -56,4 +58,6 @@ constexpr kernel_table kernels_of(const char* isa) {
 }
 
 }  // namespace
-}  // namespace softfold::inline SOFTFOLD_BACKEND::host
+}  // namespace host
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

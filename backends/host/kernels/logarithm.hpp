@@ -9,7 +9,9 @@
 
 #include <core/exponential.hpp>
 
-namespace softfold::inline SOFTFOLD_BACKEND::host {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace host {
 namespace {
 
 /// sum 2^origin = fraction * exp(log), with fraction in [0.70, 1.42).
@@ -41,4 +43,6 @@ SOFTFOLD_INLINE split_number log_of_scaled(double sum, double origin) {
 }
 
 }  // namespace
-}  // namespace softfold::inline SOFTFOLD_BACKEND::host
+}  // namespace host
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

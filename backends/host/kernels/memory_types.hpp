@@ -10,7 +10,9 @@
 
 #define SOFTFOLD_INLINE inline __attribute__((always_inline))
 
-namespace softfold::inline SOFTFOLD_BACKEND::host {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace host {
 namespace {
 
 struct f16_bits {
@@ -36,4 +38,6 @@ template <class A>
 inline constexpr A infinity = static_cast<A>(__builtin_inff());
 
 }  // namespace
-}  // namespace softfold::inline SOFTFOLD_BACKEND::host
+}  // namespace host
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

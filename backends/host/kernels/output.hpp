@@ -6,7 +6,9 @@
 #include "elements.hpp"
 #include "exponentials.hpp"
 
-namespace softfold::inline SOFTFOLD_BACKEND::host {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace host {
 namespace {
 
 template <class T>
@@ -50,4 +52,6 @@ struct row_output {
 };
 
 }  // namespace
-}  // namespace softfold::inline SOFTFOLD_BACKEND::host
+}  // namespace host
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

@@ -5,7 +5,9 @@
 
 #include "fold.hpp"
 
-namespace softfold::inline SOFTFOLD_BACKEND::host {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace host {
 namespace {
 
 template <class T>
@@ -173,4 +175,6 @@ struct select_kernels {
 };
 
 }  // namespace
-}  // namespace softfold::inline SOFTFOLD_BACKEND::host
+}  // namespace host
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

@@ -12,7 +12,9 @@
 #include "exponentials.hpp"
 #include "logarithm.hpp"
 
-namespace softfold::inline SOFTFOLD_BACKEND::host {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace host {
 namespace {
 
 enum class short_result { softmax, log_softmax, logsumexp };
@@ -203,4 +205,6 @@ void short_rows_kernel(const short_rows* rows) {
 }
 
 }  // namespace
-}  // namespace softfold::inline SOFTFOLD_BACKEND::host
+}  // namespace host
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

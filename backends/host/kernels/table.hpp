@@ -9,7 +9,9 @@
 
 #include <cstdint>
 
-namespace softfold::inline SOFTFOLD_BACKEND::host {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace host {
 
 /// How e(x), the exponential of a row's element relative to the row's origin, is computed. The
 /// softmax is e(x) / sum of e.
@@ -187,4 +189,6 @@ extern const kernel_table avx2_kernels;
 extern const kernel_table avx512_kernels;
 #endif
 
-}  // namespace softfold::inline SOFTFOLD_BACKEND::host
+}  // namespace host
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

@@ -9,7 +9,9 @@
 
 #include <immintrin.h>
 
-namespace softfold::inline SOFTFOLD_BACKEND::host {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace host {
 namespace {
 
 template <class A>
@@ -189,4 +191,6 @@ SOFTFOLD_INLINE void prefetch(const void* p) {
 SOFTFOLD_INLINE void end_of_stream() { _mm_sfence(); }
 
 }  // namespace
-}  // namespace softfold::inline SOFTFOLD_BACKEND::host
+}  // namespace host
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

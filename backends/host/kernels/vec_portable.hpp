@@ -6,7 +6,9 @@
 
 #include "memory_types.hpp"
 
-namespace softfold::inline SOFTFOLD_BACKEND::host {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace host {
 namespace {
 
 template <class A>
@@ -205,4 +207,6 @@ SOFTFOLD_INLINE void prefetch(const void* p) { __builtin_prefetch(p); }
 SOFTFOLD_INLINE void end_of_stream() {}
 
 }  // namespace
-}  // namespace softfold::inline SOFTFOLD_BACKEND::host
+}  // namespace host
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

@@ -14,7 +14,9 @@
 #include <cstdint>
 #include <limits>
 
-namespace softfold::inline SOFTFOLD_BACKEND::kokkos_backend {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace kokkos_backend {
 
 template <class A>
 inline constexpr A infinity = std::numeric_limits<A>::infinity();
@@ -207,4 +209,6 @@ KOKKOS_FUNCTION Out narrow(A x) {
   return static_cast<Out>(x);
 }
 
-}  // namespace softfold::inline SOFTFOLD_BACKEND::kokkos_backend
+}  // namespace kokkos_backend
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

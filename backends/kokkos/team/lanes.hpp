@@ -6,7 +6,9 @@
 
 #include <Kokkos_Core.hpp>
 
-namespace softfold::inline SOFTFOLD_BACKEND::kokkos_backend {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace kokkos_backend {
 
 /// All vector lanes of a team.
 template <class Member>
@@ -51,4 +53,6 @@ struct thread_lanes {
   }
 };
 
-}  // namespace softfold::inline SOFTFOLD_BACKEND::kokkos_backend
+}  // namespace kokkos_backend
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

@@ -6,7 +6,9 @@
 #include <iterator>
 #include <limits>
 
-namespace softfold::inline SOFTFOLD_BACKEND::kokkos_backend {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace kokkos_backend {
 namespace {
 
 constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();
@@ -76,4 +78,6 @@ topk_plan plan_topk(std::int64_t cols, std::int64_t k, int entry_bytes, int scra
   return plan;
 }
 
-}  // namespace softfold::inline SOFTFOLD_BACKEND::kokkos_backend
+}  // namespace kokkos_backend
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

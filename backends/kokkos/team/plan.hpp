@@ -11,7 +11,9 @@
 
 #include <cstdint>
 
-namespace softfold::inline SOFTFOLD_BACKEND::kokkos_backend {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace kokkos_backend {
 
 /// Who works on a row.
 enum class workers : std::uint8_t {
@@ -52,4 +54,6 @@ struct topk_plan {
 topk_plan plan_topk(std::int64_t cols, std::int64_t k, int entry_bytes, int scratch_bytes,
                     const team_limits& limits);
 
-}  // namespace softfold::inline SOFTFOLD_BACKEND::kokkos_backend
+}  // namespace kokkos_backend
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

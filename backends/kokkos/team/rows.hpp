@@ -12,7 +12,9 @@
 #include <cmath>
 #include <cstdint>
 
-namespace softfold::inline SOFTFOLD_BACKEND::kokkos_backend {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace kokkos_backend {
 
 /// Elements that a lane looks at together.
 inline constexpr int tile_elements = 8;
@@ -329,4 +331,6 @@ struct normalize_rows {
   }
 };
 
-}  // namespace softfold::inline SOFTFOLD_BACKEND::kokkos_backend
+}  // namespace kokkos_backend
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

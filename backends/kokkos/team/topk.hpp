@@ -20,7 +20,9 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace softfold::inline SOFTFOLD_BACKEND::kokkos_backend {
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace kokkos_backend {
 
 /// An element's key and its column; larger entries rank first. The default ranks after all.
 struct wide_entry {
@@ -354,4 +356,6 @@ struct topk_rows {
   static constexpr int topk_tile = 4;
 };
 
-}  // namespace softfold::inline SOFTFOLD_BACKEND::kokkos_backend
+}  // namespace kokkos_backend
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold
