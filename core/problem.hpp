@@ -174,7 +174,14 @@ inline normalize_problem checked_normalize(const char* name, bool log,
                                            const const_matrix_ref& x_part,
                                            const const_partials_ref& partials, const matrix_ref& y,
                                            const softmax_options& options) {
-  const double scale = check_normalize(name, x_part, partials, y, options);
+  check_input({name, "x_part"}, x_part);
+  const const_matrix_ref states =
+      check_partials({name, "partials"}, partials, x_part.rows, arithmetic_type(x_part.type));
+  check_output({name, "y"}, y, x_part.rows, x_part.cols, x_part.type);
+  const double scale = check_scale(name, options.scale, x_part.type);
+  check_empty_row(name, options.empty_row);
+  check_overlap(name, {"x_part", x_part}, {{"y", y}}, true);
+  check_overlap(name, {"partials", states}, {{"y", y}}, false);
   return {x_part, partials, y, scale, options.empty_row, log};
 }
 

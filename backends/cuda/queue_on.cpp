@@ -2,10 +2,12 @@
 #include <gpu/queue_state.hpp>
 #include <softfold/cuda.hpp>
 
-namespace softfold::cuda {
+namespace softfold {
+inline namespace cuda {
 
 queue queue_on(CUstream_st* stream) {
   return queue(std::make_unique<queue::state>(gpu::runtime::device(), stream));
 }
 
-}  // namespace softfold::cuda
+}  // namespace cuda
+}  // namespace softfold

@@ -114,9 +114,13 @@ template <class In>
 void launch_reduction(const reduction_call& call, const row_plan& plan, void* scratch,
                       stream_handle stream, int lanes);
 
-/// partials[r] = partials[r] + more[r], public states of type f32 or f64.
-void launch_combine(dtype type, const void* more, void* partials, std::int64_t count,
+/// partials[r] = partials[r] + more[r].
+void launch_combine(const const_partials_ref& more, const partials_ref& partials,
                     stream_handle stream);
+
+/// lse[r] = max(r) + log(sum(r)).
+void launch_logsumexp_of_states(const const_partials_ref& partials, const vector_ref& lse,
+                                stream_handle stream);
 
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold::gpu

@@ -1,18 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// combine: one thread for each pair of states.
+/// combine and logsumexp of states, one thread for each; combine_topk, one block for each row.
 #include "calls.hpp"
-#include "device.hpp"
 #include "launch.hpp"
+#include "state.hpp"
+#include "tile.hpp"
+#include "topk_calls.hpp"
 
 #include <core/monoid.hpp>
+#include <core/topk.hpp>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 namespace {
 
+constexpr int threads = 256;
+
+std::int64_t blocks_for(std::int64_t count) { return (count + threads - 1) / threads; }
+
 template <class T>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(threads)
     combine_states_of_rows(const max_sum<T>* more, max_sum<T>* partials, std::int64_t count) {
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i < count) {
@@ -21,21 +28,141 @@ __global__ void __launch_bounds__(256)
 }
 
 template <class T>
-void launch_combine_as(const void* more, void* partials, std::int64_t count,
-                       stream_handle stream) {
-  launch(stream, combine_states_of_rows<T>, (count + 255) / 256, 256,
-         static_cast<const max_sum<T>*>(more), static_cast<max_sum<T>*>(partials), count);
+__global__ void __launch_bounds__(threads)
+    logsumexp_of_rows(const max_sum<T>* partials, T* lse, std::int64_t count) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i < count) {
+    const max_sum<T> s = partials[i];
+    const bool finite = isfinite(s.max) && s.sum > 0;
+    const T other = s.sum != s.sum || s.max != s.max ? std::numeric_limits<T>::quiet_NaN()
+                    : s.max == infinity<T>           ? s.max
+                                                     : -infinity<T>;
+    lse[i] = finite ? s.max + log(s.sum) : other;
+  }
+}
+
+/// A row's list.
+template <class In, class Index>
+struct list_view {
+  const In* values;
+  const Index* indices;
+
+  __device__ core::ranked<arithmetic_t<In>> at(std::int64_t i) const {
+    if (indices[i] < 0) {
+      return {};
+    }
+    return {widen(values[i]), static_cast<std::int64_t>(indices[i])};
+  }
+
+  /// How many of the list's k entries rank before one of another list; of two absent ones, the
+  /// first list's do.
+  __device__ std::int64_t before(const core::ranked<arithmetic_t<In>>& entry, std::int64_t k,
+                                 bool first) const {
+    std::int64_t low = 0;
+    std::int64_t high = k;
+    while (low < high) {
+      const std::int64_t middle = low + (high - low) / 2;
+      const auto own = at(middle);
+      const bool precedes =
+          core::ranks_before(own, entry) || (first && !core::ranks_before(entry, own));
+      (precedes ? low : high) = precedes ? middle + 1 : middle;
+    }
+    return low;
+  }
+};
+
+/// Each entry finds its rank in the union by a binary search in the other list.
+template <class In, class Index>
+__global__ void __launch_bounds__(threads)
+    merge_lists(const In* more_values, std::int64_t more_values_stride, const Index* more_indices,
+                std::int64_t more_indices_stride, In* values, std::int64_t values_stride,
+                Index* indices, std::int64_t indices_stride, std::int64_t k, In* merged_values,
+                Index* merged_indices) {
+  const std::int64_t row = blockIdx.x;
+  In* const own_values = values + row * values_stride;
+  Index* const own_indices = indices + row * indices_stride;
+  In* const to_values = merged_values + row * k;
+  Index* const to_indices = merged_indices + row * k;
+  const list_view<In, Index> own = {own_values, own_indices};
+  const list_view<In, Index> more = {more_values + row * more_values_stride,
+                                     more_indices + row * more_indices_stride};
+  const auto place = [&](const list_view<In, Index>& from, std::int64_t i, std::int64_t rank) {
+    if (rank < k) {
+      const bool absent = from.indices[i] < 0;
+      to_values[rank] = absent ? minus_infinity<In>() : from.values[i];
+      to_indices[rank] = absent ? Index{-1} : from.indices[i];
+    }
+  };
+  for (std::int64_t i = threadIdx.x; i < k; i += blockDim.x) {
+    place(own, i, i + more.before(own.at(i), k, false));
+    place(more, i, i + own.before(more.at(i), k, true));
+  }
+  __syncthreads();
+  for (std::int64_t i = threadIdx.x; i < k; i += blockDim.x) {
+    own_values[i] = to_values[i];
+    own_indices[i] = to_indices[i];
+  }
+}
+
+template <class In, class Index>
+void launch_merge(const core::lists_problem& p, void* scratch, stream_handle stream) {
+  const std::int64_t k = p.values.cols;
+  auto* const merged_indices = static_cast<Index*>(scratch);
+  auto* const merged_values = reinterpret_cast<In*>(static_cast<std::byte*>(scratch) +
+                                                    static_cast<std::size_t>(p.values.rows * k) *
+                                                        sizeof(std::int64_t));
+  launch(stream, merge_lists<In, Index>, p.values.rows, threads,
+         static_cast<const In*>(p.more_values.data), p.more_values.stride,
+         static_cast<const Index*>(p.more_indices.data), p.more_indices.stride,
+         static_cast<In*>(p.values.data), p.values.stride, static_cast<Index*>(p.indices.data),
+         p.indices.stride, k, merged_values, merged_indices);
+}
+
+/// Calls body with a value of the states' type.
+template <class Body>
+void with_state(dtype type, Body&& body) {
+  if (type == dtype::f64) {
+    body(double{});
+  } else {
+    body(float{});
+  }
 }
 
 }  // namespace
 
-void launch_combine(dtype type, const void* more, void* partials, std::int64_t count,
+void launch_combine(const const_partials_ref& more, const partials_ref& partials,
                     stream_handle stream) {
-  if (type == dtype::f64) {
-    launch_combine_as<double>(more, partials, count, stream);
-  } else {
-    launch_combine_as<float>(more, partials, count, stream);
+  if (more.size == 0) {
+    return;
   }
+  with_state(more.type, [&](auto t) {
+    using T = decltype(t);
+    launch(stream, combine_states_of_rows<T>, blocks_for(more.size), threads,
+           static_cast<const max_sum<T>*>(more.data), static_cast<max_sum<T>*>(partials.data),
+           more.size);
+  });
+}
+
+void launch_logsumexp_of_states(const const_partials_ref& partials, const vector_ref& lse,
+                                stream_handle stream) {
+  if (lse.size == 0) {
+    return;
+  }
+  with_state(partials.type, [&](auto t) {
+    using T = decltype(t);
+    launch(stream, logsumexp_of_rows<T>, blocks_for(lse.size), threads,
+           static_cast<const max_sum<T>*>(partials.data), static_cast<T*>(lse.data), lse.size);
+  });
+}
+
+void launch_combine_topk(const core::lists_problem& p, void* scratch, stream_handle stream) {
+  with_input(p.values.type, [&](auto in) {
+    if (p.indices.type == dtype::i32) {
+      launch_merge<decltype(in), std::int32_t>(p, scratch, stream);
+    } else {
+      launch_merge<decltype(in), std::int64_t>(p, scratch, stream);
+    }
+  });
 }
 
 }  // namespace SOFTFOLD_BACKEND

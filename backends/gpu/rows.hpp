@@ -71,6 +71,7 @@ struct row_result {
   frame<T> whole;
   T max;  ///< finite for an ordinary row; else it says of what kind the row is
   T sum;
+  bool far = false;  ///< a given maximum that each product of scale and element is rounded like
 
   __device__ static row_result of(const state<T>& s, T scale) {
     return {frame<T>::of(s.max, scale), s.max, s.sum};
@@ -78,7 +79,7 @@ struct row_result {
   __device__ static row_result of(const max_sum<T>& given, T scale) {
     const bool empty = given.max == -infinity<T> || given.sum <= 0;
     const T max = given.sum != given.sum ? given.sum : empty ? -infinity<T> : given.max;
-    return {{scale, given.max, T{1}}, max, given.sum};
+    return {{scale, given.max, T{1}}, max, given.sum, is_far(max)};
   }
 };
 
@@ -91,6 +92,16 @@ __device__ inline void write_tile(const tile<In, V>& tile, Out* to,
   using T = arithmetic_t<In>;
   if (!isfinite(row.max)) {
     tile.fill(to, row.max == -infinity<T> ? call.empty : canonical_nan<Out>());
+    return;
+  }
+  if (row.far) {
+    const frame<T>& f = row.whole;
+    const T log_sum = log(row.sum);
+    tile.store(to, [&](T x) {
+      const T t = x * f.a - f.b;
+      return op == map_operation::log_softmax ? t - log_sum
+                                              : exponential<precision::exact>(t) / row.sum;
+    });
     return;
   }
   if constexpr (op == map_operation::log_softmax) {

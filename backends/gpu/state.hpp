@@ -64,6 +64,13 @@ __device__ inline T logsumexp(const state<T>& s, T scale) {
   return frame<T>::is_ordinary(top) ? top + log(s.sum) : fma(scale, s.max, log(s.sum));
 }
 
+/// Whether a scaled maximum is so large that what it was rounded by is no small factor of a sum.
+template <class T>
+__device__ inline bool is_far(T top) {
+  constexpr T limit = sizeof(T) == 4 ? T(0x1p30) : T(0x1p59);
+  return top >= limit || top <= -limit;
+}
+
 /// The public state: `max` scaled and rounded, `sum` relative to that number.
 template <class T>
 __device__ inline max_sum<T> to_public(const state<T>& s, T scale) {
@@ -74,7 +81,11 @@ __device__ inline max_sum<T> to_public(const state<T>& s, T scale) {
   if (!isfinite(top)) {
     return {canonical(top), top != top ? canonical(top) : T{1}};
   }
-  return {top, frame<T>::is_ordinary(top) ? s.sum : s.sum * exp(fma(scale, s.max, -top))};
+  // Far from 0 the rounding of the maximum may be of any size: the sum stays relative to the exact
+  // one, and a second pass rounds every element's product like the maximum's (see is_far).
+  return {top, frame<T>::is_ordinary(top) || is_far(top)
+                   ? s.sum
+                   : s.sum * exp(fma(scale, s.max, -top))};
 }
 
 }  // namespace SOFTFOLD_BACKEND

@@ -5,6 +5,8 @@
 
 #include "calls.hpp"
 
+#include <core/problem.hpp>
+
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
@@ -41,15 +43,9 @@ template <class In>
 void launch_topk(const topk_call& call, const topk_plan& plan, void* scratch, stream_handle stream,
                  int lanes);
 
-/// The k best of two lists of each row, in place of the second.
-struct combine_topk_call {
-  const_matrix_ref more_values;
-  const_matrix_ref more_indices;
-  matrix_ref values;
-  matrix_ref indices;
-};
-std::size_t combine_topk_scratch(const combine_topk_call& call);
-void launch_combine_topk(const combine_topk_call& call, void* scratch, stream_handle stream);
+/// Bytes of scratch memory, and the merge of two lists of each row.
+std::size_t lists_scratch_bytes(const core::lists_problem& p);
+void launch_combine_topk(const core::lists_problem& p, void* scratch, stream_handle stream);
 
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold::gpu

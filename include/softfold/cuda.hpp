@@ -8,11 +8,13 @@
 
 struct CUstream_st;  // what a cudaStream_t or CUstream points to
 
-namespace softfold::cuda {
+namespace softfold {
+inline namespace cuda {
 
 /// A queue whose calls go to `stream`, of the device that is current now; null is the default
 /// stream. The stream stays the caller's and must live as long as the queue. Calls can be captured
 /// in a graph once the queue's scratch memory has grown: by the same call before, or reserve().
 SOFTFOLD_API queue queue_on(CUstream_st* stream);
 
-}  // namespace softfold::cuda
+}  // namespace cuda
+}  // namespace softfold

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Scratch memory of calls.
+#include "topk_calls.hpp"
+
+#include <core/check.hpp>
+
+namespace softfold::gpu {
+inline namespace SOFTFOLD_BACKEND {
+namespace {
+
+/// What a block sorts in shared memory; more is sorted in global memory.
+constexpr std::size_t most_shared_entry_bytes = std::size_t{64} << 10;
+
+std::size_t round_up(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
+
+}  // namespace
+
+std::size_t chunk_states_bytes(const row_plan& plan, std::int64_t rows, dtype input) {
+  if (plan.kind != row_plan_kind::chunks) {
+    return 0;
+  }
+  const std::size_t state = 2 * size_of(core::arithmetic_type(input));
+  return static_cast<std::size_t>(rows) * (static_cast<std::size_t>(plan.chunks) + 1) * state;
+}
+
+topk_scratch scratch_of(const topk_call& call, const topk_plan& plan) {
+  const bool wide = call.x.type == dtype::f64;
+  const auto rows = static_cast<std::size_t>(call.x.rows);
+  topk_scratch sizes;
+  if (plan.split) {
+    sizes.keys = round_up(rows * static_cast<std::size_t>(plan.groups) * (wide ? 8 : 4));
+    if (call.folds()) {
+      sizes.states = round_up(rows * static_cast<std::size_t>(plan.chunks) * (wide ? 16 : 8));
+    }
+  }
+  // Entries of 16 bytes, where keys and columns do not fit into 8.
+  const bool packed = !wide && call.x.cols < std::int64_t{0xffffffff};
+  const std::size_t entries = static_cast<std::size_t>(plan.capacity) * (packed ? 8 : 16);
+  if (entries > most_shared_entry_bytes) {
+    sizes.entries = round_up(rows * entries);
+  }
+  return sizes;
+}
+
+std::size_t lists_scratch_bytes(const core::lists_problem& p) {
+  const auto entries = static_cast<std::size_t>(p.values.rows) *
+                       static_cast<std::size_t>(p.values.cols);
+  return entries * (sizeof(double) + sizeof(std::int64_t));
+}
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold::gpu
