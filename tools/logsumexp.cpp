@@ -4,6 +4,7 @@
 #include "npy_input.hpp"
 #include "npy_output.hpp"
 #include "pipeline.hpp"
+#include "row_blocks.hpp"
 
 #include <softfold/softfold.hpp>
 

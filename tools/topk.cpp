@@ -6,6 +6,7 @@
 #include "npy_input.hpp"
 #include "npy_output.hpp"
 #include "pipeline.hpp"
+#include "row_blocks.hpp"
 #include "table.hpp"
 
 #include <softfold/softfold.hpp>

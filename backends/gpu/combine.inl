@@ -93,9 +93,23 @@ __global__ void __launch_bounds__(threads)
       to_indices[rank] = absent ? Index{-1} : from.indices[i];
     }
   };
-  for (std::int64_t i = threadIdx.x; i < k; i += blockDim.x) {
-    place(own, i, i + more.before(own.at(i), k, false));
-    place(more, i, i + own.before(more.at(i), k, true));
+  int disorder = 0;
+  for (std::int64_t i = threadIdx.x; i + 1 < k; i += blockDim.x) {
+    disorder += core::ranks_before(own.at(i + 1), own.at(i)) ? 1 : 0;
+    disorder += core::ranks_before(more.at(i + 1), more.at(i)) ? 1 : 0;
+  }
+  if (__syncthreads_or(disorder) == 0) {
+    for (std::int64_t i = threadIdx.x; i < k; i += blockDim.x) {
+      place(own, i, i + more.before(own.at(i), k, false));
+      place(more, i, i + own.before(more.at(i), k, true));
+    }
+  } else if (threadIdx.x == 0) {  // ranks would collide; whatever comes first is taken
+    std::int64_t taken = 0;
+    for (std::int64_t rank = 0; rank < k; ++rank) {
+      const bool from_own = !core::ranks_before(more.at(rank - taken), own.at(taken));
+      place(from_own ? own : more, from_own ? taken : rank - taken, rank);
+      taken += from_own ? 1 : 0;
+    }
   }
   __syncthreads();
   for (std::int64_t i = threadIdx.x; i < k; i += blockDim.x) {

@@ -98,8 +98,16 @@ void run_topk(queue& q, const char* name, const core::topk_problem& p) {
     }
     return;
   }
-  run(q.self(), topk_call{x, p.indices.cols, p.indices, p.values, p.probabilities, p.lse,
-                          p.partials, scale, p.policy, p.column_offset});
+  topk_call call = {x,     p.indices.cols, p.indices, p.values,       p.probabilities,
+                    p.lse, p.partials,     scale,     p.policy, p.column_offset};
+  // The state of a row has the same bits with and without a list; short rows are folded by lanes,
+  // which the list's kernel does not do, and are in a cache for a second read.
+  if (p.partials.data != nullptr &&
+      plan_reduction(x.shape(), q.self().limits()).kind == row_plan_kind::lanes) {
+    run(q.self(), reduction_call{x, p.partials.data, result_kind::partial, scale});
+    call.partials = {};
+  }
+  run(q.self(), call);
 }
 
 }  // namespace

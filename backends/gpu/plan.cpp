@@ -119,8 +119,7 @@ row_plan plan_reduction(const row_shape& shape, const device_limits& device) {
   if (const lanes_rule* rule = lanes_rule_for(vectors)) {
     return in_lanes(*rule);
   }
-  return vectors <= 2 * chunk_vectors ? in_block(vectors, vectors_each, device)
-                                      : in_chunks(vectors, device);
+  return in_chunks(vectors, device);
 }
 
 row_plan plan_second_pass(const row_shape& shape, const device_limits& device) {

@@ -62,7 +62,8 @@ std::int64_t vectors_of(const row_shape& shape);
 /// softmax and log-softmax: one read and one write while registers can hold the row.
 row_plan plan_map(const row_shape& shape, const device_limits& device);
 
-/// logsumexp and fold: one read.
+/// logsumexp and fold: one read. Rows too long for lanes are folded by the same chunks as in top-k,
+/// so that a state has the same bits whether a list is made with it or not.
 row_plan plan_reduction(const row_shape& shape, const device_limits& device);
 
 /// A second pass for which the rows' states are known: normalize.

@@ -434,11 +434,12 @@ void launch_reduction_with(const reduction_call& call, const row_plan& plan, voi
                plan.lanes);
       });
       return;
-    case row_plan_kind::block:
-      launch(stream, reduce_chunk<lanes, In, 8>, call.x.rows, plan.threads, arguments);
-      return;
     default:
       break;
+  }
+  if (plan.chunks == 1) {
+    launch_chunk_states<lanes>(arguments, plan, stream);
+    return;
   }
   auto* const parts = static_cast<state<T>*>(scratch);
   arguments.result = nullptr;
