@@ -36,13 +36,14 @@ inline void check(cudaError_t code, const char* what) {
     return;
   }
   static_cast<void>(cudaGetLastError());  // reported here, not again by somebody else's check
-  const std::string text = std::string(what) + ": " + cudaGetErrorString(code) + " (" +
-                           cudaGetErrorName(code) + ")";
+  const std::string text =
+      std::string(what) + ": " + cudaGetErrorString(code) + " (" + cudaGetErrorName(code) + ")";
   if (code == cudaErrorMemoryAllocation) {
     throw error(errc::out_of_memory, text);
   }
-  throw error(errc::backend_failure,
-              is_fatal(code) ? text + "; the device cannot be used by this process any more" : text);
+  throw error(
+      errc::backend_failure,
+      is_fatal(code) ? text + "; the device cannot be used by this process any more" : text);
 }
 
 }  // namespace SOFTFOLD_BACKEND

@@ -49,9 +49,7 @@ __device__ inline lane_mask lanes_below() {
   asm("mov.u32 %0, %%lanemask_lt;" : "=r"(mask));
   return mask;
 }
-__device__ inline int leading_zeros(std::uint64_t x) {
-  return __clzll(static_cast<long long>(x));
-}
+__device__ inline int leading_zeros(std::uint64_t x) { return __clzll(static_cast<long long>(x)); }
 
 /// The larger; NaN if one is NaN.
 __device__ inline float max_or_nan(float a, float b) {

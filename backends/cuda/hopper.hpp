@@ -41,8 +41,8 @@ __device__ inline void synchronize() {
 
 }  // namespace cluster
 
-/// A barrier in shared memory that counts arrivals and bytes. Each of its phases ends when `arrivals`
-/// threads have arrived and all bytes announced have come.
+/// A barrier in shared memory that counts arrivals and bytes. Each of its phases ends when
+/// `arrivals` threads have arrived and all bytes announced have come.
 class transfer_barrier {
  public:
   __device__ void initialise(int arrivals) {
@@ -52,9 +52,9 @@ class transfer_barrier {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
   __device__ void arrive() {
-    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(
-                     shared_address(&word_))
-                 : "memory");
+    asm volatile(
+        "mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(&word_))
+        : "memory");
   }
   /// Arrives, and announces that `bytes` will come.
   __device__ void arrive_and_expect(unsigned bytes) {
@@ -93,8 +93,8 @@ class transfer_barrier {
           : "memory");
     } else {
       asm volatile(
-          "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b64 [%0], {%1, %2}, [%3];" ::"r"(
-              to),
+          "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b64 [%0], {%1, %2}, [%3];" ::
+              "r"(to),
           "l"(words[0]), "l"(words[1]), "r"(barrier)
           : "memory");
     }

@@ -48,9 +48,7 @@ stream_handle create_stream() {
   return stream;
 }
 
-void destroy_stream(stream_handle stream) noexcept {
-  static_cast<void>(cudaStreamDestroy(stream));
-}
+void destroy_stream(stream_handle stream) noexcept { static_cast<void>(cudaStreamDestroy(stream)); }
 
 void synchronize(stream_handle stream) {
   check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");

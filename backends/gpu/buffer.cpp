@@ -49,8 +49,7 @@ void buffer::download(queue& q, void* to, std::size_t bytes, std::size_t offset)
   core::check_buffer_copy("download", to, bytes, offset, size_);
   if (bytes > 0) {
     const runtime::current_device current(q.self().device);
-    runtime::copy(to, static_cast<const std::byte*>(data_) + offset, bytes,
-                  q.self().stream.get());
+    runtime::copy(to, static_cast<const std::byte*>(data_) + offset, bytes, q.self().stream.get());
   }
 }
 

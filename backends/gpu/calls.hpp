@@ -62,8 +62,8 @@ struct input_rows {
   }
   [[nodiscard]] row_shape shape() const {
     const auto bytes = static_cast<std::int64_t>(size_of(type));
-    const bool aligned = reinterpret_cast<std::uintptr_t>(data) % 16 == 0 &&
-                         (rows == 1 || stride * bytes % 16 == 0);
+    const bool aligned =
+        reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && (rows == 1 || stride * bytes % 16 == 0);
     return {cols, static_cast<int>(bytes), aligned};
   }
 };

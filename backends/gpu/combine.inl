@@ -122,9 +122,9 @@ template <class In, class Index>
 void launch_merge(const core::lists_problem& p, void* scratch, stream_handle stream) {
   const std::int64_t k = p.values.cols;
   auto* const merged_indices = static_cast<Index*>(scratch);
-  auto* const merged_values = reinterpret_cast<In*>(static_cast<std::byte*>(scratch) +
-                                                    static_cast<std::size_t>(p.values.rows * k) *
-                                                        sizeof(std::int64_t));
+  auto* const merged_values =
+      reinterpret_cast<In*>(static_cast<std::byte*>(scratch) +
+                            static_cast<std::size_t>(p.values.rows * k) * sizeof(std::int64_t));
   launch(stream, merge_lists<In, Index>, p.values.rows, threads,
          static_cast<const In*>(p.more_values.data), p.more_values.stride,
          static_cast<const Index*>(p.more_indices.data), p.more_indices.stride,

@@ -33,8 +33,7 @@ void run(queue::state& q, const map_call& call) {
   const runtime::current_device current(q.device);
   const bool given = call.given != nullptr;
   const row_shape shape = call.x.shape();
-  const row_plan plan =
-      given ? plan_second_pass(shape, q.limits()) : plan_map(shape, q.limits());
+  const row_plan plan = given ? plan_second_pass(shape, q.limits()) : plan_map(shape, q.limits());
   void* const scratch =
       given ? nullptr : q.scratch.at_least(chunk_states_bytes(plan, call.x.rows, call.x.type));
   with_input(call.x.type, [&](auto in) {
@@ -65,15 +64,15 @@ void run(queue::state& q, const topk_call& call) {
 
 void run_map(queue& q, const char* name, const core::row_problem& p) {
   check_memory(q.self(), name, {{"x", p.x.data}, {"y", p.y.data}});
-  run(q.self(), map_call{input_rows::of(p.x), p.y.data, p.y.type, p.y.stride,
-                         scaling::of(p.scale), p.policy, p.what == core::operation::log_softmax});
+  run(q.self(), map_call{input_rows::of(p.x), p.y.data, p.y.type, p.y.stride, scaling::of(p.scale),
+                         p.policy, p.what == core::operation::log_softmax});
 }
 
 void run_normalize(queue& q, const char* name, const core::normalize_problem& p) {
   check_memory(q.self(), name,
                {{"x_part", p.x.data}, {"partials", p.partials.data}, {"y", p.y.data}});
-  run(q.self(), map_call{input_rows::of(p.x), p.y.data, p.y.type, p.y.stride,
-                         scaling::of(p.scale), p.policy, p.log, p.partials.data});
+  run(q.self(), map_call{input_rows::of(p.x), p.y.data, p.y.type, p.y.stride, scaling::of(p.scale),
+                         p.policy, p.log, p.partials.data});
 }
 
 void run_topk(queue& q, const char* name, const core::topk_problem& p) {
@@ -98,7 +97,7 @@ void run_topk(queue& q, const char* name, const core::topk_problem& p) {
     }
     return;
   }
-  topk_call call = {x,     p.indices.cols, p.indices, p.values,       p.probabilities,
+  topk_call call = {x,     p.indices.cols, p.indices, p.values, p.probabilities,
                     p.lse, p.partials,     scale,     p.policy, p.column_offset};
   // The state of a row has the same bits with and without a list; short rows are folded by lanes,
   // which the list's kernel does not do, and are in a cache for a second read.

@@ -11,8 +11,8 @@ namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
 /// What an operation needs of exp: `exact` for elements of f32 results. `fast` for those rounded to
-/// 16 bits, and for sums: there the error of each term counts by its share, and the mean of |t| with
-/// the shares as weights is at most ln n, which the bound's log2 n u covers.
+/// 16 bits, and for sums: there the error of each term counts by its share, and the mean of |t|
+/// with the shares as weights is at most ln n, which the bound's log2 n u covers.
 enum class precision { exact, fast };
 
 /// e^t for t <= 0, -infinity included; NaN gives some number.

@@ -18,11 +18,10 @@ struct lanes_rule {
   int lanes;
   int each;
 };
-constexpr lanes_rule lanes_rules[] = {{1, 1, 1},    {2, 2, 1},    {4, 2, 2},    {8, 2, 4},
-                                      {10, 2, 5},   {12, 2, 6},   {16, 4, 4},   {20, 4, 5},
-                                      {24, 4, 6},   {32, 8, 4},   {40, 8, 5},   {48, 8, 6},
-                                      {64, 16, 4},  {80, 16, 5},  {96, 16, 6},  {128, 32, 4},
-                                      {160, 32, 5}, {192, 32, 6}, {256, 32, 8}};
+constexpr lanes_rule lanes_rules[] = {
+    {1, 1, 1},   {2, 2, 1},    {4, 2, 2},    {8, 2, 4},    {10, 2, 5},  {12, 2, 6},  {16, 4, 4},
+    {20, 4, 5},  {24, 4, 6},   {32, 8, 4},   {40, 8, 5},   {48, 8, 6},  {64, 16, 4}, {80, 16, 5},
+    {96, 16, 6}, {128, 32, 4}, {160, 32, 5}, {192, 32, 6}, {256, 32, 8}};
 
 /// Vectors of each thread of a block that holds a row, or a part of one, in registers.
 constexpr int vectors_each = 8;
@@ -58,8 +57,7 @@ row_plan in_block(std::int64_t vectors, int each, const device_limits& device) {
   plan.kind = row_plan_kind::block;
   plan.vectors = each;
   plan.lanes = device.lanes;
-  plan.threads = std::max(round_up((vectors + each - 1) / each, device.lanes),
-                          2 * device.lanes);
+  plan.threads = std::max(round_up((vectors + each - 1) / each, device.lanes), 2 * device.lanes);
   return plan;
 }
 

@@ -15,8 +15,8 @@ inline namespace SOFTFOLD_BACKEND {
 
 /// What plans need to know of a device.
 struct device_limits {
-  int lanes = 32;         ///< of a warp or wavefront
-  int cluster_blocks = 0; ///< most blocks of a cluster; 0: none
+  int lanes = 32;          ///< of a warp or wavefront
+  int cluster_blocks = 0;  ///< most blocks of a cluster; 0: none
   int multiprocessors = 1;
 };
 
@@ -37,12 +37,12 @@ enum class row_plan_kind : std::uint8_t {
 
 struct row_plan {
   row_plan_kind kind = row_plan_kind::lanes;
-  int vectors = 1;     ///< 16-byte vectors of each thread
-  int lanes = 1;       ///< kind lanes: of each row, a power of two
-  int threads = 256;   ///< of a block
-  int blocks = 1;      ///< kind cluster: of each row
-  int part = 0;        ///< kind cluster: vectors of each block
-  int chunks = 1;      ///< kind chunks: of each row
+  int vectors = 1;    ///< 16-byte vectors of each thread
+  int lanes = 1;      ///< kind lanes: of each row, a power of two
+  int threads = 256;  ///< of a block
+  int blocks = 1;     ///< kind cluster: of each row
+  int part = 0;       ///< kind cluster: vectors of each block
+  int chunks = 1;     ///< kind chunks: of each row
 
   friend bool operator==(const row_plan&, const row_plan&) = default;
 };
@@ -74,9 +74,9 @@ row_plan plan_second_pass(const row_shape& shape, const device_limits& device);
 struct topk_plan {
   int group_vectors = 8;  ///< a power of two; 0: k is too large for groups, all elements compete
   std::int64_t groups = 0;
-  int chunks = 1;         ///< of each row, as in a reduction
-  int capacity = 256;     ///< entries sorted at the end, a power of two
-  bool split = false;     ///< chunks by blocks of their own, then a selection by one block a row
+  int chunks = 1;      ///< of each row, as in a reduction
+  int capacity = 256;  ///< entries sorted at the end, a power of two
+  bool split = false;  ///< chunks by blocks of their own, then a selection by one block a row
 };
 
 topk_plan plan_topk(const row_shape& shape, std::int64_t rows, std::int64_t k,

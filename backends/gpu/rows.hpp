@@ -30,11 +30,11 @@ struct map_arguments {
   std::int64_t y_stride;
   T scale;
   element_map map;
-  Out empty;                 ///< what an empty row is filled with
-  const max_sum<T>* given;   ///< the rows' public states, or null
-  const state<T>* parts;     ///< the states of each row's chunks, or null
-  int part_count;            ///< of each row
-  int chunks;                ///< of each row
+  Out empty;                ///< what an empty row is filled with
+  const max_sum<T>* given;  ///< the rows' public states, or null
+  const state<T>* parts;    ///< the states of each row's chunks, or null
+  int part_count;           ///< of each row
+  int chunks;               ///< of each row
 
   [[nodiscard]] __device__ readable_memory<In> memory() const { return {x, rows, cols, x_stride}; }
 };
@@ -49,8 +49,8 @@ struct reduction_arguments {
   std::int64_t x_stride;
   T scale;
   element_map map;
-  int chunks;       ///< of each row
-  void* result;     ///< one for each row, or null
+  int chunks;    ///< of each row
+  void* result;  ///< one for each row, or null
   result_kind kind;
   state<T>* parts;  ///< where the chunks' states go, if there is no result
 
@@ -87,8 +87,7 @@ struct row_result {
 template <map_operation op, bool kept, class In, class Out, int V>
 __device__ inline void write_tile(const tile<In, V>& tile, Out* to,
                                   const map_arguments<In, Out>& call,
-                                  const row_result<arithmetic_t<In>>& row,
-                                  arithmetic_t<In> local) {
+                                  const row_result<arithmetic_t<In>>& row, arithmetic_t<In> local) {
   using T = arithmetic_t<In>;
   if (!isfinite(row.max)) {
     tile.fill(to, row.max == -infinity<T> ? call.empty : canonical_nan<Out>());
@@ -112,9 +111,8 @@ __device__ inline void write_tile(const tile<In, V>& tile, Out* to,
     tile.store(to, [&](T e) { return e * factor; });
   } else {
     const T factor = T{1} / row.sum;
-    tile.store(to, [&](T x) {
-      return exponential<precision_for<Out>>(row.whole.exponent(x)) * factor;
-    });
+    tile.store(
+        to, [&](T x) { return exponential<precision_for<Out>>(row.whole.exponent(x)) * factor; });
   }
 }
 
@@ -178,8 +176,7 @@ __global__ void __launch_bounds__(1024) map_row_by_block(const map_arguments<In,
 
 /// A chunk of a row whose state, or whose chunks' states, are known.
 template <int lanes, map_operation op, class In, class Out, int V>
-__global__ void __launch_bounds__(chunk_threads)
-    map_chunk(const map_arguments<In, Out> call) {
+__global__ void __launch_bounds__(chunk_threads) map_chunk(const map_arguments<In, Out> call) {
   using T = arithmetic_t<In>;
   const std::int64_t row = blockIdx.x / call.chunks;
   const std::int64_t chunk = blockIdx.x % call.chunks;
@@ -228,8 +225,8 @@ __global__ void __launch_bounds__(256)
   const std::int64_t thread = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   const std::int64_t row = thread / row_lanes;
   const bool exists = row < call.rows;
-  const vector_range<In> range(call.x + (exists ? row * call.x_stride : 0),
-                               exists ? call.cols : 0, call.memory());
+  const vector_range<In> range(call.x + (exists ? row * call.x_stride : 0), exists ? call.cols : 0,
+                               call.memory());
   const int lane = static_cast<int>(thread % row_lanes);
   tile<In, V> own(range, lane, row_lanes);
   own.load();
@@ -268,8 +265,8 @@ __global__ void __launch_bounds__(1024) reduce_chunk(const reduction_arguments<I
 /// themselves.
 template <int lanes, class T>
 __global__ void __launch_bounds__(256)
-    finish_rows(const state<T>* parts, std::int64_t rows, int part_count, T scale,
-                result_kind kind, void* results, state<T>* states) {
+    finish_rows(const state<T>* parts, std::int64_t rows, int part_count, T scale, result_kind kind,
+                void* results, state<T>* states) {
   const std::int64_t row = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / lanes;
   if (row >= rows) {  // the whole warp
     return;
@@ -323,8 +320,7 @@ reduction_arguments<In> arguments_of(const input_rows& x, const scaling& scale) 
 
 /// The states of all chunks of all rows.
 template <int lanes, class In>
-void launch_chunk_states(reduction_arguments<In> call, const row_plan& plan,
-                         stream_handle stream) {
+void launch_chunk_states(reduction_arguments<In> call, const row_plan& plan, stream_handle stream) {
   call.chunks = plan.chunks;
   launch(stream, reduce_chunk<lanes, In, chunk_vectors_each>, call.rows * plan.chunks,
          chunk_threads, call);
@@ -347,8 +343,8 @@ void launch_map_as(const map_call& call, const row_plan& plan, void* scratch,
                    stream_handle stream) {
   using T = arithmetic_t<In>;
   const double empty = call.policy == empty_row::nan ? std::numeric_limits<double>::quiet_NaN()
-                       : call.log ? -std::numeric_limits<double>::infinity()
-                                  : 0;
+                       : call.log                    ? -std::numeric_limits<double>::infinity()
+                                                     : 0;
   map_arguments<In, Out> arguments = {static_cast<const In*>(call.x.data),
                                       static_cast<Out*>(call.y),
                                       call.x.rows,
@@ -389,8 +385,8 @@ void launch_map_as(const map_call& call, const row_plan& plan, void* scratch,
     arguments.part_count = plan.chunks;
     if (plan.chunks > most_chunks_read_by_all) {
       state<T>* const wholes = parts + call.x.rows * plan.chunks;
-      launch_finish<lanes>(parts, call.x.rows, plan.chunks, arguments.scale,
-                           result_kind::partial, nullptr, wholes, stream);
+      launch_finish<lanes>(parts, call.x.rows, plan.chunks, arguments.scale, result_kind::partial,
+                           nullptr, wholes, stream);
       arguments.parts = wholes;
       arguments.part_count = 1;
     }
@@ -452,15 +448,13 @@ void launch_reduction_with(const reduction_call& call, const row_plan& plan, voi
 template <class In>
 void launch_map(const map_call& call, const row_plan& plan, void* scratch, stream_handle stream,
                 int lanes) {
-  with_lanes(lanes,
-             [&](auto w) { launch_map_with<w(), In>(call, plan, scratch, stream); });
+  with_lanes(lanes, [&](auto w) { launch_map_with<w(), In>(call, plan, scratch, stream); });
 }
 
 template <class In>
 void launch_reduction(const reduction_call& call, const row_plan& plan, void* scratch,
                       stream_handle stream, int lanes) {
-  with_lanes(lanes,
-             [&](auto w) { launch_reduction_with<w(), In>(call, plan, scratch, stream); });
+  with_lanes(lanes, [&](auto w) { launch_reduction_with<w(), In>(call, plan, scratch, stream); });
 }
 
 }  // namespace SOFTFOLD_BACKEND

@@ -44,8 +44,8 @@ topk_scratch scratch_of(const topk_call& call, const topk_plan& plan) {
 }
 
 std::size_t lists_scratch_bytes(const core::lists_problem& p) {
-  const auto entries = static_cast<std::size_t>(p.values.rows) *
-                       static_cast<std::size_t>(p.values.cols);
+  const auto entries =
+      static_cast<std::size_t>(p.values.rows) * static_cast<std::size_t>(p.values.cols);
   return entries * (sizeof(double) + sizeof(std::int64_t));
 }
 

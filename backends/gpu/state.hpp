@@ -83,9 +83,8 @@ __device__ inline max_sum<T> to_public(const state<T>& s, T scale) {
   }
   // Far from 0 the rounding of the maximum may be of any size: the sum stays relative to the exact
   // one, and a second pass rounds every element's product like the maximum's (see is_far).
-  return {top, frame<T>::is_ordinary(top) || is_far(top)
-                   ? s.sum
-                   : s.sum * exp(fma(scale, s.max, -top))};
+  return {top,
+          frame<T>::is_ordinary(top) || is_far(top) ? s.sum : s.sum * exp(fma(scale, s.max, -top))};
 }
 
 }  // namespace SOFTFOLD_BACKEND

@@ -46,9 +46,9 @@ struct topk_arguments {
   std::int64_t groups;
   int chunks;
   int capacity;
-  key_t<In>* keys;   ///< in global memory, of all rows, or null
-  state<T>* parts;   ///< in global memory, of all rows' chunks, or null
-  void* entries;     ///< in global memory, `capacity` for each row, or null
+  key_t<In>* keys;  ///< in global memory, of all rows, or null
+  state<T>* parts;  ///< in global memory, of all rows' chunks, or null
+  void* entries;    ///< in global memory, `capacity` for each row, or null
   ranked_output indices;
   ranked_output values;
   ranked_output probabilities;
@@ -59,9 +59,9 @@ struct topk_arguments {
   [[nodiscard]] __device__ readable_memory<In> memory() const { return {x, rows, cols, x_stride}; }
 };
 
-/// The maxima of the groups of a tile's vectors, whose first is `first_vector` of the row. Neighbour
-/// lanes halve the number of vectors that each of them goes on with, so that 8 vectors of 8 lanes
-/// take 7 shuffles, not 24.
+/// The maxima of the groups of a tile's vectors, whose first is `first_vector` of the row.
+/// Neighbour lanes halve the number of vectors that each of them goes on with, so that 8 vectors of
+/// 8 lanes take 7 shuffles, not 24.
 template <class In>
 __device__ inline void write_group_maxima(const tile<In, 8>& own, int size, int group_vectors,
                                           std::int64_t first_vector, key_t<In>* keys) {
@@ -236,9 +236,8 @@ class row_selection {
     };
     const cut<Key> end = kth_largest<lanes, Key>(n, present_, memory_, get);
     reset(found);
-    for_each_selected<lanes>(n, end, memory_, get, [&](std::int64_t i) {
-      append(column_of(i), key_at(column_of(i)));
-    });
+    for_each_selected<lanes>(n, end, memory_, get,
+                             [&](std::int64_t i) { append(column_of(i), key_at(column_of(i))); });
     __syncthreads();
   }
 
@@ -455,10 +454,10 @@ void launch_topk_with(const topk_call& call, const topk_plan& plan, void* scratc
     threads = 512;
   }
   const bool scanned = arguments.keys != nullptr || arguments.parts != nullptr;
-  const topk_layout<In, Entry> layout(
-      plan.capacity, arguments.entries == nullptr, plan.groups, arguments.keys == nullptr,
-      scanned ? 0 : plan.chunks * (threads / lanes + 1),
-      plan.group_vectors > 0 ? plan.capacity : 0);
+  const topk_layout<In, Entry> layout(plan.capacity, arguments.entries == nullptr, plan.groups,
+                                      arguments.keys == nullptr,
+                                      scanned ? 0 : plan.chunks * (threads / lanes + 1),
+                                      plan.group_vectors > 0 ? plan.capacity : 0);
   launch_shared(stream, topk_row<lanes, In, Entry>, call.x.rows, threads, layout.bytes, arguments);
 }
 

@@ -31,7 +31,9 @@ struct combined {
     const bool a_is_larger = a.max > b.max;
     const normalizer& high = a_is_larger ? a : b;
     const normalizer& low = a_is_larger ? b : a;
-    return {high.max, high.sum + low.sum * __expf(low.max - high.max)};
+    // A thread without elements, in rows shorter than the block: -infinity - -infinity is NaN.
+    const float factor = low.sum > 0 ? __expf(low.max - high.max) : 0;
+    return {high.max, high.sum + low.sum * factor};
   }
 };
 

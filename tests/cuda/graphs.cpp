@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every entry point captured in a CUDA graph and replayed: after its first call none allocates
+// nor synchronises, for capture refuses both.
+#include <softfold/cuda.hpp>
+#include <softfold/softfold.hpp>
+
+#include <cuda_runtime_api.h>
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace softfold::test {
+namespace {
+
+void check(cudaError_t code) { REQUIRE_MESSAGE(code == cudaSuccess, cudaGetErrorString(code)); }
+
+/// What one call reads and writes.
+class fixture {
+ public:
+  fixture(queue& q, std::int64_t rows_, std::int64_t cols_)
+      : rows(rows_),
+        cols(cols_),
+        x(q, bytes(rows * cols)),
+        y(q, bytes(rows * cols)),
+        lse(q, bytes(rows)),
+        values(q, bytes(rows * k)),
+        indices(q, bytes(rows * k)),
+        partials(q, bytes(2 * rows)) {
+    std::vector<float> elements(static_cast<std::size_t>(rows * cols));
+    for (std::size_t i = 0; i < elements.size(); ++i) {
+      elements[i] = static_cast<float>(static_cast<int>(i * 2654435761U % 2000U)) * 0.01F - 10;
+    }
+    x.upload(q, elements.data(), x.size());
+    q.wait();
+  }
+
+  [[nodiscard]] const_matrix_ref input() const { return {x.data(), dtype::f32, rows, cols, cols}; }
+  [[nodiscard]] matrix_ref output() const { return {y.data(), dtype::f32, rows, cols, cols}; }
+  [[nodiscard]] matrix_ref list() const { return {values.data(), dtype::f32, rows, k, k}; }
+  [[nodiscard]] matrix_ref columns() const { return {indices.data(), dtype::i32, rows, k, k}; }
+  [[nodiscard]] vector_ref logs() const { return {lse.data(), dtype::f32, rows}; }
+  [[nodiscard]] partials_ref states() const { return {partials.data(), dtype::f32, rows}; }
+
+  /// All outputs' bytes.
+  [[nodiscard]] std::vector<std::byte> results(queue& q) const {
+    std::vector<std::byte> all;
+    for (const buffer* b : {&y, &lse, &values, &indices, &partials}) {
+      const std::size_t at = all.size();
+      all.resize(at + b->size());
+      b->download(q, all.data() + at, b->size());
+      q.wait();
+    }
+    return all;
+  }
+  void spoil() {
+    for (buffer* b : {&y, &lse, &values, &indices}) {
+      check(cudaMemset(b->data(), 0xA5, b->size()));
+    }
+  }
+
+  static constexpr std::int64_t k = 7;
+  std::int64_t rows, cols;
+  buffer x, y, lse, values, indices, partials;
+
+ private:
+  static std::size_t bytes(std::int64_t count) { return static_cast<std::size_t>(count) * 4; }
+};
+
+}  // namespace
+
+TEST_SUITE_BEGIN("graphs");
+
+TEST_CASE("every entry point is captured and replayed with the same result") {
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  {
+    queue q = queue_on(stream);
+    // Lanes, block, cluster, chunks.
+    for (const auto& [rows, cols] : {std::pair{50, 100}, {9, 5000}, {4, 70001}, {2, 600000}}) {
+      fixture f(q, rows, cols);
+      using work = std::function<void()>;
+      const std::vector<std::pair<std::string, work>> calls = {
+          {"softmax", [&] { softmax(q, f.input(), f.output()); }},
+          {"log_softmax", [&] { log_softmax(q, f.input(), f.output()); }},
+          {"logsumexp", [&] { logsumexp(q, f.input(), f.logs()); }},
+          {"topk", [&] { topk(q, f.input(), f.list(), f.columns()); }},
+          {"softmax_topk", [&] { softmax_topk(q, f.input(), f.list(), f.columns()); }},
+          {"fold", [&] { fold(q, f.input(), f.states()); }},
+          {"normalize", [&] { normalize(q, f.input(), f.states(), f.output()); }},
+          {"log_normalize", [&] { log_normalize(q, f.input(), f.states(), f.output()); }},
+          {"logsumexp of states", [&] { logsumexp(q, f.states(), f.logs()); }},
+          {"fold_topk", [&] { fold_topk(q, f.input(), f.states(), f.list(), f.columns()); }},
+      };
+      for (const auto& [name, call] : calls) {
+        CAPTURE(name);
+        CAPTURE(cols);
+        f.spoil();
+        call();
+        const auto expected = f.results(q);
+        cudaGraph_t graph = nullptr;
+        check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+        call();
+        check(cudaStreamEndCapture(stream, &graph));
+        cudaGraphExec_t replay = nullptr;
+        check(cudaGraphInstantiate(&replay, graph, 0));
+        for (int run = 0; run < 2; ++run) {
+          f.spoil();
+          check(cudaDeviceSynchronize());
+          check(cudaGraphLaunch(replay, stream));
+          CHECK(f.results(q) == expected);
+        }
+        check(cudaGraphExecDestroy(replay));
+        check(cudaGraphDestroy(graph));
+      }
+    }
+  }
+  check(cudaStreamDestroy(stream));
+}
+
+TEST_CASE("a capture that would have to allocate is refused, and says what to do") {
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  {
+    queue q = queue_on(stream);
+    fixture f(q, 2, 600000);
+    cudaGraph_t graph = nullptr;
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    std::string text;
+    try {
+      softmax(q, f.input(), f.output());
+    } catch (const error& e) {
+      text = e.what();
+    }
+    check(cudaStreamEndCapture(stream, &graph));
+    check(cudaGraphDestroy(graph));
+    CHECK(text.find("reserve()") != std::string::npos);
+  }
+  check(cudaStreamDestroy(stream));
+}
+
+TEST_CASE("memory of the host is refused by name") {
+  queue q;
+  std::vector<float> mine(4);
+  buffer y(q, 16);
+  int reads_host_memory = 0;
+  check(cudaDeviceGetAttribute(&reads_host_memory, cudaDevAttrPageableMemoryAccess, 0));
+  if (reads_host_memory == 0) {
+    std::string text;
+    try {
+      softmax(q, matrix_view<const float>(mine.data(), 1, 4), y.matrix<float>(1, 4));
+    } catch (const error& e) {
+      text = e.what();
+    }
+    CHECK(text.find("x") != std::string::npos);
+    CHECK(text.find("host") != std::string::npos);
+  } else {
+    softmax(q, matrix_view<const float>(mine.data(), 1, 4), y.matrix<float>(1, 4));
+    q.wait();
+    std::vector<float> result(4);
+    y.download(q, result.data(), 16);
+    q.wait();
+    CHECK(result[3] == 0.25F);
+  }
+}
+
+TEST_SUITE_END();
+
+}  // namespace softfold::test

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plan tables of the GPU backends: every shape gets a plan that covers its rows.
+#include <gpu/plan.hpp>
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+namespace softfold::gpu {
+namespace {
+
+constexpr device_limits without_clusters = {
+    .lanes = 32, .cluster_blocks = 0, .multiprocessors = 108};
+constexpr device_limits with_clusters = {.lanes = 32, .cluster_blocks = 16, .multiprocessors = 132};
+constexpr device_limits wide_warps = {.lanes = 64, .cluster_blocks = 0, .multiprocessors = 104};
+
+/// Column counts around powers of two, and between them.
+std::vector<std::int64_t> column_counts() {
+  std::vector<std::int64_t> all;
+  for (std::int64_t n = 1; n <= std::int64_t{1} << 32; n *= 2) {
+    for (const std::int64_t cols : {n - 1, n, n + 1, n + n / 3}) {
+      if (cols > 0) {
+        all.push_back(cols);
+      }
+    }
+  }
+  return all;
+}
+
+/// Calls check(shape, device) for all of them.
+template <class Check>
+void for_all_shapes(const Check& check) {
+  for (const device_limits& device : {without_clusters, with_clusters, wide_warps}) {
+    for (const int bytes : {2, 4, 8}) {
+      for (const bool aligned : {true, false}) {
+        for (const std::int64_t cols : column_counts()) {
+          CAPTURE(bytes);
+          CAPTURE(aligned);
+          CAPTURE(cols);
+          check(row_shape{cols, bytes, aligned}, device);
+        }
+      }
+    }
+  }
+}
+
+void check_covers(const row_plan& plan, const row_shape& shape, const device_limits& device) {
+  const std::int64_t vectors = vectors_of(shape);
+  CHECK(plan.threads % device.lanes == 0);
+  CHECK(plan.threads <= 1024);
+  switch (plan.kind) {
+    case row_plan_kind::lanes:
+      CHECK(std::int64_t{plan.lanes} * plan.vectors >= vectors);
+      CHECK((plan.lanes & (plan.lanes - 1)) == 0);
+      CHECK(plan.lanes <= device.lanes);
+      return;
+    case row_plan_kind::block:
+      CHECK(std::int64_t{plan.threads} * plan.vectors >= vectors);
+      return;
+    case row_plan_kind::cluster:
+      CHECK(plan.blocks <= device.cluster_blocks);
+      CHECK(std::int64_t{plan.blocks} * plan.part >= vectors);
+      CHECK(plan.threads * plan.vectors >= plan.part);
+      CHECK(plan.threads >= 3 * 32);  // the copies' three arrivals
+      CHECK(plan.threads <= (shape.element_bytes == 8 ? 512 : 1024));
+      return;
+    case row_plan_kind::chunks:
+      CHECK(std::int64_t{plan.chunks} * chunk_vectors >= vectors);
+      CHECK(plan.threads == chunk_threads);
+      return;
+  }
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("plan");
+
+TEST_CASE("vectors cover a row wherever it starts") {
+  CHECK(vectors_of({128, 4, true}) == 32);
+  CHECK(vectors_of({128, 4, false}) == 33);
+  CHECK(vectors_of({1, 2, false}) == 1);
+  CHECK(vectors_of({2, 2, false}) == 2);
+}
+
+TEST_CASE("every plan covers the row and fits the device") {
+  for_all_shapes([](const row_shape& shape, const device_limits& device) {
+    check_covers(plan_map(shape, device), shape, device);
+    check_covers(plan_reduction(shape, device), shape, device);
+    check_covers(plan_second_pass(shape, device), shape, device);
+  });
+}
+
+TEST_CASE("clusters only where the device has them, chunks only beyond") {
+  const row_shape long_row = {131072, 4, true};
+  CHECK(plan_map(long_row, with_clusters).kind == row_plan_kind::cluster);
+  CHECK(plan_map(long_row, without_clusters).kind == row_plan_kind::chunks);
+  CHECK(plan_map({1 << 20, 4, true}, with_clusters).kind == row_plan_kind::chunks);
+  CHECK(plan_map({524288, 4, true}, with_clusters).kind == row_plan_kind::cluster);
+}
+
+TEST_CASE("top-k: enough groups for k, and room for what is above the bound") {
+  for_all_shapes([](const row_shape& shape, const device_limits& device) {
+    for (const std::int64_t k : {1, 5, 64, 1024, 2048}) {
+      if (k > shape.cols) {
+        continue;
+      }
+      CAPTURE(k);
+      for (const std::int64_t rows : {1, 4000}) {
+        const topk_plan plan = plan_topk(shape, rows, k, device);
+        CHECK(plan.capacity >= k);
+        CHECK(std::int64_t{plan.chunks} * chunk_vectors >= vectors_of(shape));
+        if (plan.group_vectors > 0) {
+          CHECK(plan.groups * plan.group_vectors >= vectors_of(shape));
+          CHECK(plan.groups >= 2 * k);
+          CHECK(plan.capacity >= 2 * k);
+        }
+      }
+      // What is computed does not depend on the number of rows, only who computes it.
+      const topk_plan one = plan_topk(shape, 1, k, device);
+      const topk_plan many = plan_topk(shape, 4000, k, device);
+      CHECK(one.group_vectors == many.group_vectors);
+      CHECK(one.chunks == many.chunks);
+    }
+  });
+}
+
+TEST_SUITE_END();
+
+}  // namespace softfold::gpu
