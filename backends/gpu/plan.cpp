@@ -85,6 +85,10 @@ row_plan in_chunks(std::int64_t vectors, const device_limits& device) {
   plan.threads = chunk_threads;
   plan.lanes = device.lanes;
   plan.chunks = static_cast<int>((vectors + chunk_vectors - 1) / chunk_vectors);
+  // Fewer vectors a thread leave a short row's bits as they are: the others would be empty.
+  while (plan.vectors > 1 && chunk_threads * plan.vectors / 2 >= vectors) {
+    plan.vectors /= 2;
+  }
   return plan;
 }
 

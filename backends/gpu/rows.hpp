@@ -434,7 +434,11 @@ void launch_reduction_with(const reduction_call& call, const row_plan& plan, voi
       break;
   }
   if (plan.chunks == 1) {
-    launch_chunk_states<lanes>(arguments, plan, stream);
+    with_vectors(plan.vectors, [&](auto v) {
+      if constexpr (v() <= 4 || v() == chunk_vectors_each) {
+        launch(stream, reduce_chunk<lanes, In, v()>, call.x.rows, chunk_threads, arguments);
+      }
+    });
     return;
   }
   auto* const parts = static_cast<state<T>*>(scratch);

@@ -35,6 +35,8 @@ class fixture {
     }
     x.upload(q, elements.data(), x.size());
     q.wait();
+    spoil();
+    check(cudaMemset(partials.data(), 0, partials.size()));
   }
 
   [[nodiscard]] const_matrix_ref input() const { return {x.data(), dtype::f32, rows, cols, cols}; }

@@ -67,6 +67,8 @@ void check_covers(const row_plan& plan, const row_shape& shape, const device_lim
     case row_plan_kind::chunks:
       CHECK(std::int64_t{plan.chunks} * chunk_vectors >= vectors);
       CHECK(plan.threads == chunk_threads);
+      CHECK((plan.chunks > 1 ? plan.vectors == chunk_vectors_each
+                             : plan.threads * plan.vectors >= vectors));
       return;
   }
 }
