@@ -14,50 +14,11 @@
 #include "select.hpp"
 #include "tile.hpp"
 #include "topk_calls.hpp"
+#include "topk_lanes.hpp"
+#include "topk_row.hpp"
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
-
-template <class In>
-using key_t = std::conditional_t<std::is_same_v<In, double>, std::uint64_t, std::uint32_t>;
-
-/// An output with one value for each row and rank.
-struct ranked_output {
-  void* data;
-  dtype type;
-  std::int64_t stride;
-};
-
-template <class In>
-struct topk_arguments {
-  using T = arithmetic_t<In>;
-
-  const In* x;
-  std::int64_t rows;
-  std::int64_t cols;
-  std::int64_t x_stride;
-  std::int64_t k;
-  std::int64_t column_offset;
-  T scale;
-  element_map map;
-  bool folds;
-  bool empty_is_zero;
-  int group_vectors;
-  std::int64_t groups;
-  int chunks;
-  int capacity;
-  key_t<In>* keys;  ///< in global memory, of all rows, or null
-  state<T>* parts;  ///< in global memory, of all rows' chunks, or null
-  void* entries;    ///< in global memory, `capacity` for each row, or null
-  ranked_output indices;
-  ranked_output values;
-  ranked_output probabilities;
-  void* lse;
-  result_kind lse_kind;
-  max_sum<T>* partials;
-
-  [[nodiscard]] __device__ readable_memory<In> memory() const { return {x, rows, cols, x_stride}; }
-};
 
 /// The maxima of the groups of a tile's vectors, whose first is `first_vector` of the row.
 /// Neighbour lanes halve the number of vectors that each of them goes on with, so that 8 vectors of
@@ -143,25 +104,6 @@ __global__ void __launch_bounds__(chunk_threads) topk_scan_chunk(const topk_argu
     if (threadIdx.x == 0) {
       call.parts[blockIdx.x] = whole;
     }
-  }
-}
-
-template <class T>
-__device__ inline void write_as(const ranked_output& to, std::int64_t row, std::int64_t rank,
-                                T value) {
-  const std::int64_t at = row * to.stride + rank;
-  switch (to.type) {
-    case dtype::f64:
-      static_cast<double*>(to.data)[at] = static_cast<double>(value);
-      return;
-    case dtype::f16:
-      static_cast<half*>(to.data)[at] = half(static_cast<float>(value));
-      return;
-    case dtype::bf16:
-      static_cast<bfloat16*>(to.data)[at] = bfloat16(static_cast<float>(value));
-      return;
-    default:
-      static_cast<float*>(to.data)[at] = static_cast<float>(value);
   }
 }
 
@@ -379,39 +321,11 @@ __global__ void __launch_bounds__(512, 2) topk_row(const topk_arguments<In> call
   selection.run(keys);
 
   const state<T> whole = call.folds ? row_state : state<T>{};
-  const frame<T> f = frame<T>::of(whole.max, call.scale);
   for (std::int64_t i = threadIdx.x; i < call.k; i += blockDim.x) {
-    const Entry entry = entries[i];
-    const bool exists = entry_of<Entry>::exists(entry);
-    const std::int64_t column = exists ? entry_of<Entry>::column(entry) : 0;
-    const std::int64_t index = exists ? column + call.column_offset : -1;
-    if (call.indices.type == dtype::i32) {
-      static_cast<std::int32_t*>(call.indices.data)[row * call.indices.stride + i] =
-          static_cast<std::int32_t>(index);
-    } else {
-      static_cast<std::int64_t*>(call.indices.data)[row * call.indices.stride + i] = index;
-    }
-    const T value = exists ? widen(x[column]) : -infinity<T>;
-    if (call.values.data != nullptr) {
-      write_as(call.values, row, i, value);
-    }
-    if (call.probabilities.data != nullptr) {
-      T p = std::numeric_limits<T>::quiet_NaN();
-      if (isfinite(whole.max)) {
-        p = exponential<precision::exact>(f.exponent(mapped(value, call.map))) / whole.sum;
-      } else if (whole.max == -infinity<T> && call.empty_is_zero) {
-        p = 0;
-      }
-      write_as(call.probabilities, row, i, p);
-    }
+    write_ranked<Entry>(call, x, row, i, entries[i], whole);
   }
   if (threadIdx.x == 0) {
-    if (call.lse != nullptr) {
-      write_result(whole, call.scale, call.lse_kind, call.lse, row);
-    }
-    if (call.partials != nullptr) {
-      call.partials[row] = to_public(whole, call.scale);
-    }
+    write_state(call, row, whole);
   }
 }
 
@@ -446,6 +360,17 @@ void launch_topk_with(const topk_call& call, const topk_plan& plan, void* scratc
       call.lse.data,
       lse_kind(call.lse.type),
       static_cast<max_sum<T>*>(call.partials.data)};
+  const row_plan row_plan = plan_reduction(call.x.shape(), {.lanes = lanes});
+  if (takes_lanes<In>(call, row_plan)) {
+    if constexpr (!std::is_same_v<In, double>) {
+      with_vectors(row_plan.vectors, [&](auto v) {
+        launch(stream, topk_rows_by_lanes<lanes, In, v()>,
+               divide_up(call.x.rows * row_plan.lanes, row_plan.threads), row_plan.threads,
+               arguments, row_plan.lanes);
+      });
+    }
+    return;
+  }
   int threads = chunk_threads;
   if (plan.split && (plan.group_vectors > 0 || call.folds())) {
     launch(stream, topk_scan_chunk<lanes, In>, call.x.rows * plan.chunks, chunk_threads, arguments);

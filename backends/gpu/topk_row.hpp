@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// What the top-k kernels take, and how they write a row's results.
+#pragma once
+
+#include "rows.hpp"
+#include "select.hpp"
+#include "tile.hpp"
+#include "topk_calls.hpp"
+
+namespace softfold::gpu {
+inline namespace SOFTFOLD_BACKEND {
+
+template <class In>
+using key_t = std::conditional_t<std::is_same_v<In, double>, std::uint64_t, std::uint32_t>;
+
+/// An output with one value for each row and rank.
+struct ranked_output {
+  void* data;
+  dtype type;
+  std::int64_t stride;
+};
+
+template <class In>
+struct topk_arguments {
+  using T = arithmetic_t<In>;
+
+  const In* x;
+  std::int64_t rows;
+  std::int64_t cols;
+  std::int64_t x_stride;
+  std::int64_t k;
+  std::int64_t column_offset;
+  T scale;
+  element_map map;
+  bool folds;
+  bool empty_is_zero;
+  int group_vectors;
+  std::int64_t groups;
+  int chunks;
+  int capacity;
+  key_t<In>* keys;  ///< in global memory, of all rows, or null
+  state<T>* parts;  ///< in global memory, of all rows' chunks, or null
+  void* entries;    ///< in global memory, `capacity` for each row, or null
+  ranked_output indices;
+  ranked_output values;
+  ranked_output probabilities;
+  void* lse;
+  result_kind lse_kind;
+  max_sum<T>* partials;
+
+  [[nodiscard]] __device__ readable_memory<In> memory() const { return {x, rows, cols, x_stride}; }
+};
+
+template <class T>
+__device__ inline void write_as(const ranked_output& to, std::int64_t row, std::int64_t rank,
+                                T value) {
+  const std::int64_t at = row * to.stride + rank;
+  switch (to.type) {
+    case dtype::f64:
+      static_cast<double*>(to.data)[at] = static_cast<double>(value);
+      return;
+    case dtype::f16:
+      static_cast<half*>(to.data)[at] = half(static_cast<float>(value));
+      return;
+    case dtype::bf16:
+      static_cast<bfloat16*>(to.data)[at] = bfloat16(static_cast<float>(value));
+      return;
+    default:
+      static_cast<float*>(to.data)[at] = static_cast<float>(value);
+  }
+}
+
+/// The results of one rank of a row; an entry that does not exist is an absent one.
+template <class Entry, class In>
+__device__ inline void write_ranked(const topk_arguments<In>& call, const In* x, std::int64_t row,
+                                    std::int64_t rank, const Entry& entry,
+                                    const state<arithmetic_t<In>>& whole) {
+  using T = arithmetic_t<In>;
+  const bool exists = entry_of<Entry>::exists(entry);
+  const std::int64_t column = exists ? entry_of<Entry>::column(entry) : 0;
+  const std::int64_t index = exists ? column + call.column_offset : -1;
+  if (call.indices.type == dtype::i32) {
+    static_cast<std::int32_t*>(call.indices.data)[row * call.indices.stride + rank] =
+        static_cast<std::int32_t>(index);
+  } else {
+    static_cast<std::int64_t*>(call.indices.data)[row * call.indices.stride + rank] = index;
+  }
+  const T value = exists ? widen(x[column]) : -infinity<T>;
+  if (call.values.data != nullptr) {
+    write_as(call.values, row, rank, value);
+  }
+  if (call.probabilities.data != nullptr) {
+    T p = std::numeric_limits<T>::quiet_NaN();
+    if (isfinite(whole.max)) {
+      p = exponential<precision::exact>(
+              frame<T>::of(whole.max, call.scale).exponent(mapped(value, call.map))) /
+          whole.sum;
+    } else if (whole.max == -infinity<T> && call.empty_is_zero) {
+      p = 0;
+    }
+    write_as(call.probabilities, row, rank, p);
+  }
+}
+
+/// The results of a row that have no rank.
+template <class In>
+__device__ inline void write_state(const topk_arguments<In>& call, std::int64_t row,
+                                   const state<arithmetic_t<In>>& whole) {
+  if (call.lse != nullptr) {
+    write_result(whole, call.scale, call.lse_kind, call.lse, row);
+  }
+  if (call.partials != nullptr) {
+    call.partials[row] = to_public(whole, call.scale);
+  }
+}
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold::gpu
