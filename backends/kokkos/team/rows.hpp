@@ -121,6 +121,22 @@ struct logsumexp_finish {
   }
 };
 
+/// Whether what a scaled maximum was rounded by is a small factor of a sum. Beyond, a public sum
+/// stays relative to the exact maximum, and an element whose product rounds like it stands at it.
+template <class A>
+KOKKOS_FUNCTION bool is_near_exact(A max) {
+  constexpr A limit = sizeof(A) == 8 ? A(0x1p59) : A(0x1p30);
+  return max < limit && max > -limit;
+}
+
+/// Of an element, in the frame of a public maximum.
+template <class A>
+KOKKOS_FUNCTION A exponent_below(const scaling<A>& scale, A element, A max) {
+  using std::fma;
+  const A x = scale.element(element);
+  return !is_near_exact(max) && scale.factor * x == max ? A{0} : fma(scale.factor, x, -max);
+}
+
 /// The public state of a row.
 template <class T>
 struct partial_finish {
@@ -150,7 +166,8 @@ struct partial_finish {
     if (max == infinity<A> || max == -infinity<A>) {
       return {max, A{1}};  // also where the scaled maximum is past the arithmetic's range
     }
-    return {max, state.sum * exp(fma(scale.factor, state.max, -max))};
+    const A rounding = is_near_exact(max) ? fma(scale.factor, state.max, -max) : A{0};
+    return {max, state.sum * exp(rounding)};
   }
 };
 
@@ -297,7 +314,6 @@ struct normalize_rows {
 
   KOKKOS_FUNCTION void operator()(const member_type& member) const {
     using std::exp;
-    using std::fma;
     const std::int64_t index = first + member.league_rank();
     const std::int64_t r = index / segments;
     const std::int64_t begin = index % segments * columns;
@@ -320,13 +336,13 @@ struct normalize_rows {
       using std::log;
       const A log_sum = static_cast<A>(log(static_cast<double>(whole.sum)));
       lanes.each(count, [=](int i) {
-        to[i] = narrow<Out>(fma(scale.factor, scale.element(widen(from[i])), -max) - log_sum);
+        to[i] = narrow<Out>(exponent_below(scale, widen(from[i]), max) - log_sum);
       });
       return;
     }
     const A inverse = A{1} / whole.sum;
     lanes.each(count, [=](int i) {
-      to[i] = narrow<Out>(exp(fma(scale.factor, scale.element(widen(from[i])), -max)) * inverse);
+      to[i] = narrow<Out>(exp(exponent_below(scale, widen(from[i]), max)) * inverse);
     });
   }
 };
