@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /**
  * \file
  * The C interface (C99) to everything in softfold.hpp and row_states.hpp, for programs in C and

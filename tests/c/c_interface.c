@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 /* The C interface as a program in C99 uses it: every function called with right arguments, results
  * checked by hand, and with wrong ones, whose status and text are checked. Includes the public
  * header first, so that it must stand alone. */
