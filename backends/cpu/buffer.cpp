@@ -5,7 +5,6 @@
 
 #include <cstring>
 #include <new>
-#include <utility>
 
 namespace softfold {
 inline namespace cpu {
@@ -23,18 +22,6 @@ buffer::buffer(queue& /*q*/, std::size_t bytes, memory kind) : size_(bytes), kin
 }
 
 buffer::~buffer() { ::operator delete(data_, line); }
-
-buffer::buffer(buffer&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)),
-      kind_(other.kind_) {}
-
-buffer& buffer::operator=(buffer&& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-  std::swap(kind_, other.kind_);
-  return *this;
-}
 
 void buffer::upload(queue& /*q*/, const void* from, std::size_t bytes, std::size_t offset) {
   core::check_buffer_copy("upload", from, bytes, offset, size_);

@@ -36,9 +36,7 @@ device_properties properties(int device) {
           .lanes = p.warpSize,
           .multiprocessors = p.multiProcessorCount,
           .cluster_blocks = attribute(cudaDevAttrClusterLaunch, device) != 0 ? 16 : 0,
-          .shared_bytes = p.sharedMemPerMultiprocessor,
           .l2_bytes = static_cast<std::size_t>(p.l2CacheSize),
-          .memory_bytes = p.totalGlobalMem,
           .reads_host_memory = attribute(cudaDevAttrPageableMemoryAccess, device) != 0};
 }
 

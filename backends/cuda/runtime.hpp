@@ -23,10 +23,8 @@ struct device_properties {
   std::string architecture;  ///< "sm_90"
   int lanes = 32;
   int multiprocessors = 0;
-  int cluster_blocks = 0;        ///< most blocks of a cluster; 0: none
-  std::size_t shared_bytes = 0;  ///< of a multiprocessor
+  int cluster_blocks = 0;  ///< most blocks of a cluster; 0: none
   std::size_t l2_bytes = 0;
-  std::size_t memory_bytes = 0;
   bool reads_host_memory = false;  ///< kernels can follow any pointer of the host
 };
 

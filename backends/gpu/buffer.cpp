@@ -5,8 +5,6 @@
 
 #include <softfold/buffer.hpp>
 
-#include <utility>
-
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
 
@@ -23,18 +21,6 @@ buffer::~buffer() {
   if (data_ != nullptr) {
     runtime::release(data_, kind_ == memory::host);
   }
-}
-
-buffer::buffer(buffer&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)),
-      kind_(other.kind_) {}
-
-buffer& buffer::operator=(buffer&& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-  std::swap(kind_, other.kind_);
-  return *this;
 }
 
 void buffer::upload(queue& q, const void* from, std::size_t bytes, std::size_t offset) {

@@ -33,7 +33,7 @@ void run(queue::state& q, const map_call& call) {
   const runtime::current_device current(q.device);
   const bool given = call.given != nullptr;
   const row_shape shape = call.x.shape();
-  const row_plan plan = given ? plan_second_pass(shape, q.limits()) : plan_map(shape, q.limits());
+  const row_plan plan = given ? plan_pass(shape) : plan_map(shape, q.limits());
   void* const scratch =
       given ? nullptr : q.scratch.at_least(chunk_states_bytes(plan, call.x.rows, call.x.type));
   with_input(call.x.type, [&](auto in) {
@@ -46,7 +46,7 @@ void run(queue::state& q, const reduction_call& call) {
     return;
   }
   const runtime::current_device current(q.device);
-  const row_plan plan = plan_reduction(call.x.shape(), q.limits());
+  const row_plan plan = plan_pass(call.x.shape());
   void* const scratch = q.scratch.at_least(chunk_states_bytes(plan, call.x.rows, call.x.type));
   with_input(call.x.type, [&](auto in) {
     launch_reduction<decltype(in)>(call, plan, scratch, q.stream.get(), q.properties.lanes);
@@ -99,10 +99,9 @@ void run_topk(queue& q, const char* name, const core::topk_problem& p) {
   }
   topk_call call = {x,     p.indices.cols, p.indices, p.values, p.probabilities,
                     p.lse, p.partials,     scale,     p.policy, p.column_offset};
-  // The state of a row has the same bits with and without a list; short rows are folded by lanes,
-  // which the list's kernel does not do, and are in a cache for a second read.
-  if (p.partials.data != nullptr &&
-      plan_reduction(x.shape(), q.self().limits()).kind == row_plan_kind::lanes) {
+  // The state of a row has the same bits with and without a list. A block that makes the list of a
+  // short row folds it in another order than lanes do; the row is in a cache for a second read.
+  if (p.partials.data != nullptr && plan_pass(x.shape()).kind == row_plan_kind::lanes) {
     run(q.self(), reduction_call{x, p.partials.data, result_kind::partial, scale});
     call.partials = {};
   }

@@ -56,7 +56,6 @@ row_plan in_block(std::int64_t vectors, int each, const device_limits& device) {
   row_plan plan;
   plan.kind = row_plan_kind::block;
   plan.vectors = each;
-  plan.lanes = device.lanes;
   plan.threads = std::max(round_up((vectors + each - 1) / each, device.lanes), 2 * device.lanes);
   return plan;
 }
@@ -68,7 +67,6 @@ row_plan in_cluster(std::int64_t vectors, const device_limits& device) {
   row_plan plan;
   plan.kind = row_plan_kind::cluster;
   plan.vectors = vectors_each;
-  plan.lanes = device.lanes;
   while (plan.blocks * best_part < vectors && plan.blocks < device.cluster_blocks) {
     plan.blocks *= 2;
   }
@@ -78,12 +76,11 @@ row_plan in_cluster(std::int64_t vectors, const device_limits& device) {
   return plan;
 }
 
-row_plan in_chunks(std::int64_t vectors, const device_limits& device) {
+row_plan in_chunks(std::int64_t vectors) {
   row_plan plan;
   plan.kind = row_plan_kind::chunks;
   plan.vectors = chunk_vectors_each;
   plan.threads = chunk_threads;
-  plan.lanes = device.lanes;
   plan.chunks = static_cast<int>((vectors + chunk_vectors - 1) / chunk_vectors);
   // Fewer vectors a thread leave a short row's bits as they are: the others would be empty.
   while (plan.vectors > 1 && chunk_threads * plan.vectors / 2 >= vectors) {
@@ -113,23 +110,15 @@ row_plan plan_map(const row_shape& shape, const device_limits& device) {
   if (vectors <= (clusters ? best_block : most_threads * each)) {
     return in_block(vectors, each, device);
   }
-  return clusters ? in_cluster(vectors, device) : in_chunks(vectors, device);
+  return clusters ? in_cluster(vectors, device) : in_chunks(vectors);
 }
 
-row_plan plan_reduction(const row_shape& shape, const device_limits& device) {
+row_plan plan_pass(const row_shape& shape) {
   const std::int64_t vectors = vectors_of(shape);
   if (const lanes_rule* rule = lanes_rule_for(vectors)) {
     return in_lanes(*rule);
   }
-  return in_chunks(vectors, device);
-}
-
-row_plan plan_second_pass(const row_shape& shape, const device_limits& device) {
-  const std::int64_t vectors = vectors_of(shape);
-  if (const lanes_rule* rule = lanes_rule_for(vectors)) {
-    return in_lanes(*rule);
-  }
-  return in_chunks(vectors, device);
+  return in_chunks(vectors);
 }
 
 topk_plan plan_topk(const row_shape& shape, std::int64_t rows, std::int64_t k,
@@ -137,12 +126,12 @@ topk_plan plan_topk(const row_shape& shape, std::int64_t rows, std::int64_t k,
   const std::int64_t vectors = vectors_of(shape);
   const std::int64_t most_groups = most_key_bytes / (shape.element_bytes == 8 ? 8 : 4);
   topk_plan plan;
-  plan.chunks = in_chunks(vectors, device).chunks;
+  plan.chunks = in_chunks(vectors).chunks;
   plan.group_vectors = 0;
   for (const int group : {32, 8, 2, 1}) {
     const std::int64_t groups = (vectors + group - 1) / group;
-    // Twice as many groups as wanted elements: then hardly more elements than wanted are above the
-    // k-th largest group's maximum.
+    // Several times as many groups as wanted elements: then hardly more elements than wanted are
+    // above the k-th largest group's maximum. The smallest groups may be only twice as many.
     const bool enough = groups >= (group == 1 ? 2 : 4) * k;
     const bool too_many = group < 32 && groups > most_groups;
     if (enough && !(too_many && plan.group_vectors > 0)) {

@@ -62,12 +62,10 @@ std::int64_t vectors_of(const row_shape& shape);
 /// softmax and log-softmax: one read and one write while registers can hold the row.
 row_plan plan_map(const row_shape& shape, const device_limits& device);
 
-/// logsumexp and fold: one read. Rows too long for lanes are folded by the same chunks as in top-k,
-/// so that a state has the same bits whether a list is made with it or not.
-row_plan plan_reduction(const row_shape& shape, const device_limits& device);
-
-/// A second pass for which the rows' states are known: normalize.
-row_plan plan_second_pass(const row_shape& shape, const device_limits& device);
+/// One read, or a second pass for which the rows' states are known: logsumexp, fold, normalize.
+/// Rows too long for lanes are folded by the same chunks as in top-k, so that a state has the same
+/// bits whether a list is made with it or not.
+row_plan plan_pass(const row_shape& shape);
 
 /// Top-k of long rows. The row is read once; of each group of `group_vectors` vectors the largest
 /// element is remembered. The k groups with the largest of these hold the k best elements.

@@ -131,8 +131,9 @@ class row_selection {
 
   /// Leaves the best elements in entries[0, k), in order; absent ones are none().
   __device__ void run(const Key* keys) {
-    const bool done = call_.group_vectors > 0 && from_groups(keys);
-    if (!done) {
+    if (call_.group_vectors > 0) {
+      collect_from_groups(keys);
+    } else {
       collect(call_.cols, [&](std::int64_t i) { return i; });
     }
     int n = 1;
@@ -184,7 +185,7 @@ class row_selection {
   }
 
   /// By way of the groups' maxima.
-  __device__ bool from_groups(const Key* keys) {
+  __device__ void collect_from_groups(const Key* keys) {
     constexpr int width = vector_width<In>;
     const auto get = [&](std::int64_t g) { return keys[g]; };
     const cut<Key> end = kth_largest<lanes, Key>(groups_, present_, memory_, get);
@@ -213,7 +214,7 @@ class row_selection {
     }
     __syncthreads();
     if (counters_[found] <= call_.capacity) {
-      return true;
+      return;
     }
     // Too many above the bound, as in ascending rows: the exact end, among these groups.
     int n = 1;
@@ -231,7 +232,6 @@ class row_selection {
       const std::int64_t column = std::int64_t{~list_[i / each]} * each + i % each - skew;
       return column >= 0 && column < call_.cols ? column : std::int64_t{-1};
     });
-    return true;
   }
 
   const topk_arguments<In>& call_;
@@ -360,7 +360,7 @@ void launch_topk_with(const topk_call& call, const topk_plan& plan, void* scratc
       call.lse.data,
       lse_kind(call.lse.type),
       static_cast<max_sum<T>*>(call.partials.data)};
-  const row_plan row_plan = plan_reduction(call.x.shape(), {.lanes = lanes});
+  const row_plan row_plan = plan_pass(call.x.shape());
   if (takes_lanes<In>(call, row_plan)) {
     if constexpr (!std::is_same_v<In, double>) {
       with_vectors(row_plan.vectors, [&](auto v) {
@@ -372,11 +372,12 @@ void launch_topk_with(const topk_call& call, const topk_plan& plan, void* scratc
     return;
   }
   int threads = chunk_threads;
-  if (plan.split && (plan.group_vectors > 0 || call.folds())) {
-    launch(stream, topk_scan_chunk<lanes, In>, call.x.rows * plan.chunks, chunk_threads, arguments);
+  if (plan.split) {
     threads = 512;
-  } else if (plan.split) {
-    threads = 512;
+    if (plan.group_vectors > 0 || call.folds()) {
+      launch(stream, topk_scan_chunk<lanes, In>, call.x.rows * plan.chunks, chunk_threads,
+             arguments);
+    }
   }
   const bool scanned = arguments.keys != nullptr || arguments.parts != nullptr;
   const topk_layout<In, Entry> layout(plan.capacity, arguments.entries == nullptr, plan.groups,

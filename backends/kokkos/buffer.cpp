@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <mutex>
 #include <unordered_map>
-#include <utility>
 
 namespace softfold {
 inline namespace kokkos {
@@ -60,18 +59,6 @@ buffer::~buffer() {
   if (data_ != nullptr) {
     owners::all().release(data_);
   }
-}
-
-buffer::buffer(buffer&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)),
-      kind_(other.kind_) {}
-
-buffer& buffer::operator=(buffer&& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-  std::swap(kind_, other.kind_);
-  return *this;
 }
 
 void buffer::upload(queue& q, const void* from, std::size_t bytes, std::size_t offset) {

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 namespace softfold {
 
@@ -27,8 +28,16 @@ class SOFTFOLD_API buffer {
   /// Throws error(out_of_memory).
   buffer(queue& q, std::size_t bytes, memory kind = memory::device);
   ~buffer();
-  buffer(buffer&& other) noexcept;
-  buffer& operator=(buffer&& other) noexcept;
+  buffer(buffer&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)),
+        size_(std::exchange(other.size_, 0)),
+        kind_(other.kind_) {}
+  buffer& operator=(buffer&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    std::swap(kind_, other.kind_);
+    return *this;
+  }
 
   [[nodiscard]] void* data() const noexcept { return data_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }

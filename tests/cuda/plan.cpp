@@ -87,8 +87,7 @@ TEST_CASE("vectors cover a row wherever it starts") {
 TEST_CASE("every plan covers the row and fits the device") {
   for_all_shapes([](const row_shape& shape, const device_limits& device) {
     check_covers(plan_map(shape, device), shape, device);
-    check_covers(plan_reduction(shape, device), shape, device);
-    check_covers(plan_second_pass(shape, device), shape, device);
+    check_covers(plan_pass(shape), shape, device);
   });
 }
 
