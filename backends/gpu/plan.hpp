@@ -32,6 +32,7 @@ enum class row_plan_kind : std::uint8_t {
   lanes,    ///< some lanes of a warp; the row in their registers
   block,    ///< a block; the row in its registers
   cluster,  ///< the blocks of a cluster; the row in their registers
+  stream,   ///< the same by large blocks that read one row while they write another
   chunks,   ///< blocks that fold a chunk each; for maps a second kernel reads the row again
 };
 
@@ -40,8 +41,8 @@ struct row_plan {
   int vectors = 1;    ///< 16-byte vectors of each thread
   int lanes = 1;      ///< kind lanes: of each row, a power of two
   int threads = 256;  ///< of a block
-  int blocks = 1;     ///< kind cluster: of each row
-  int part = 0;       ///< kind cluster: vectors of each block
+  int blocks = 1;     ///< kinds cluster and stream: of each row
+  int part = 0;       ///< kinds cluster and stream: vectors of each block
   int chunks = 1;     ///< kind chunks: of each row
 
   friend bool operator==(const row_plan&, const row_plan&) = default;
@@ -53,11 +54,15 @@ inline constexpr int chunk_threads = 256;
 inline constexpr int chunk_vectors_each = 8;
 inline constexpr int chunk_vectors = chunk_threads * chunk_vectors_each;
 
+/// Threads of a block that holds a row, and of one that holds a part of one, at most.
+inline constexpr int row_threads = 512;
+inline constexpr int cluster_threads = 256;
+
 /// Above this number of chunks their states are combined by a kernel of their own.
 inline constexpr int most_chunks_read_by_all = 256;
 
-/// 16-byte vectors that cover a row wherever it starts.
-std::int64_t vectors_of(const row_shape& shape);
+/// 16-byte vectors, from a multiple of `alignment` bytes on, that cover a row wherever it starts.
+std::int64_t vectors_of(const row_shape& shape, int alignment = 16);
 
 /// softmax and log-softmax: one read and one write while registers can hold the row.
 row_plan plan_map(const row_shape& shape, const device_limits& device);

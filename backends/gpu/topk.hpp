@@ -76,7 +76,7 @@ template <int lanes, class In>
 __device__ inline state<arithmetic_t<In>> scan_chunk(const topk_arguments<In>& call, const In* x,
                                                      int chunk, key_t<In>* keys) {
   const std::int64_t first = std::int64_t{chunk} * chunk_vectors;
-  const vector_range<In> range(x, call.cols, call.memory(), first, chunk_vectors);
+  const vector_range<In> range(x, call.cols, call.memory, first, chunk_vectors);
   tile<In, chunk_vectors_each> own(range, static_cast<int>(threadIdx.x), chunk_threads);
   own.load();
   if (call.group_vectors > 0) {
@@ -95,8 +95,8 @@ template <int lanes, class In>
 __global__ void __launch_bounds__(chunk_threads) topk_scan_chunk(const topk_arguments<In> call) {
   using T = arithmetic_t<In>;
   __shared__ fold_memory<T> memory;
-  const std::int64_t row = blockIdx.x / call.chunks;
-  const int chunk = static_cast<int>(blockIdx.x % call.chunks);
+  const std::int64_t row = blockIdx.x / static_cast<unsigned>(call.chunks);
+  const int chunk = static_cast<int>(blockIdx.x % static_cast<unsigned>(call.chunks));
   const state<T> warp =
       scan_chunk<lanes>(call, call.x + row * call.x_stride, chunk, call.keys + row * call.groups);
   if (call.folds) {
@@ -116,7 +116,7 @@ class row_selection {
   __device__ row_selection(const topk_arguments<In>& call, const In* x, Entry* entries,
                            unsigned* list, select_memory& memory, int* counters)
       : call_(call),
-        range_(x, call.cols, call.memory()),
+        range_(x, 0, call.memory),
         x_(x),
         entries_(entries),
         list_(list),
@@ -199,7 +199,7 @@ class row_selection {
     for (int i = static_cast<int>(threadIdx.x); i < vectors; i += static_cast<int>(blockDim.x)) {
       const std::int64_t v = std::int64_t{~list_[i / call_.group_vectors]} * call_.group_vectors +
                              i % call_.group_vectors;
-      const vector_range<In> around(x_, call_.cols, call_.memory(), v, 1);
+      const vector_range<In> around(x_, call_.cols, call_.memory, v, 1);
       if (around.size() <= 0) {
         continue;
       }
@@ -336,8 +336,10 @@ void launch_topk_with(const topk_call& call, const topk_plan& plan, void* scratc
   const topk_scratch sizes = scratch_of(call, plan);
   auto* const memory = static_cast<std::byte*>(scratch);
   const auto output = [](const matrix_ref& m) { return ranked_output{m.data, m.type, m.stride}; };
+  const auto* const x = static_cast<const In*>(call.x.data);
   topk_arguments<In> arguments = {
-      static_cast<const In*>(call.x.data),
+      x,
+      {x, call.x.rows, call.x.cols, call.x.stride},
       call.x.rows,
       call.x.cols,
       call.x.stride,
@@ -366,7 +368,7 @@ void launch_topk_with(const topk_call& call, const topk_plan& plan, void* scratc
       with_vectors(row_plan.vectors, [&](auto v) {
         launch(stream, topk_rows_by_lanes<lanes, In, v()>,
                divide_up(call.x.rows * row_plan.lanes, row_plan.threads), row_plan.threads,
-               arguments, row_plan.lanes);
+               arguments, row_shift(row_plan));
       });
     }
     return;
