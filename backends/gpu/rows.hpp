@@ -134,6 +134,9 @@ __device__ inline state<arithmetic_t<In>> fold_tile(tile<In, V>& own, arithmetic
 template <int lanes, map_operation op, class In, class Out, int V>
 __global__ void __launch_bounds__(256)
     map_rows_by_lanes(const map_arguments<In, Out> call, int row_lanes) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
+  }
   using T = arithmetic_t<In>;
   constexpr bool keep = tile<In, V>::keeps && op == map_operation::softmax;
   const std::int64_t thread = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -160,6 +163,9 @@ __global__ void __launch_bounds__(256)
 /// A row by a block.
 template <int lanes, map_operation op, class In, class Out, int V>
 __global__ void __launch_bounds__(1024) map_row_by_block(const map_arguments<In, Out> call) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
+  }
   using T = arithmetic_t<In>;
   constexpr bool keep = tile<In, V>::keeps && op == map_operation::softmax;
   __shared__ fold_memory<T> memory;
@@ -177,6 +183,9 @@ __global__ void __launch_bounds__(1024) map_row_by_block(const map_arguments<In,
 /// A chunk of a row whose state, or whose chunks' states, are known.
 template <int lanes, map_operation op, class In, class Out, int V>
 __global__ void __launch_bounds__(chunk_threads) map_chunk(const map_arguments<In, Out> call) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
+  }
   using T = arithmetic_t<In>;
   const std::int64_t row = blockIdx.x / call.chunks;
   const std::int64_t chunk = blockIdx.x % call.chunks;
@@ -221,6 +230,9 @@ __device__ inline void write_result(const state<T>& s, T scale, result_kind kind
 template <int lanes, class In, int V>
 __global__ void __launch_bounds__(256)
     reduce_rows_by_lanes(const reduction_arguments<In> call, int row_lanes) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
+  }
   using T = arithmetic_t<In>;
   const std::int64_t thread = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   const std::int64_t row = thread / row_lanes;
@@ -240,6 +252,9 @@ __global__ void __launch_bounds__(256)
 /// A row, or a chunk of one.
 template <int lanes, class In, int V>
 __global__ void __launch_bounds__(1024) reduce_chunk(const reduction_arguments<In> call) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
+  }
   using T = arithmetic_t<In>;
   __shared__ fold_memory<T> memory;
   const std::int64_t row = blockIdx.x / call.chunks;
@@ -267,6 +282,9 @@ template <int lanes, class T>
 __global__ void __launch_bounds__(256)
     finish_rows(const state<T>* parts, std::int64_t rows, int part_count, T scale, result_kind kind,
                 void* results, state<T>* states) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
+  }
   const std::int64_t row = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / lanes;
   if (row >= rows) {  // the whole warp
     return;

@@ -93,6 +93,9 @@ __device__ inline state<arithmetic_t<In>> scan_chunk(const topk_arguments<In>& c
 /// A chunk of a row: its group maxima and its state, to global memory.
 template <int lanes, class In>
 __global__ void __launch_bounds__(chunk_threads) topk_scan_chunk(const topk_arguments<In> call) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
+  }
   using T = arithmetic_t<In>;
   __shared__ fold_memory<T> memory;
   const std::int64_t row = blockIdx.x / call.chunks;
@@ -264,12 +267,15 @@ struct topk_layout {
 /// One row, or the selection of one row whose chunks were scanned.
 template <int lanes, class In, class Entry>
 __global__ void __launch_bounds__(512, 2) topk_row(const topk_arguments<In> call) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
+  }
   using T = arithmetic_t<In>;
   using Key = key_t<In>;
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ select_memory memory;
   __shared__ int counters[2];
-  __shared__ state<T> row_state;
+  __shared__ shared_array<state<T>, 1> row_state;
 
   const std::int64_t row = blockIdx.x;
   const In* const x = call.x + row * call.x_stride;
@@ -312,7 +318,7 @@ __global__ void __launch_bounds__(512, 2) topk_row(const topk_arguments<In> call
   if (call.folds && warp == 0) {
     const state<T> whole = combine_states<lanes>(parts, call.chunks, call.scale);
     if (lane == 0) {
-      row_state = whole;
+      row_state[0] = whole;
     }
   }
 
@@ -320,7 +326,7 @@ __global__ void __launch_bounds__(512, 2) topk_row(const topk_arguments<In> call
       call, x, entries, reinterpret_cast<unsigned*>(shared + layout.list), memory, counters);
   selection.run(keys);
 
-  const state<T> whole = call.folds ? row_state : state<T>{};
+  const state<T> whole = call.folds ? row_state[0] : state<T>{};
   for (std::int64_t i = threadIdx.x; i < call.k; i += blockDim.x) {
     write_ranked<Entry>(call, x, row, i, entries[i], whole);
   }

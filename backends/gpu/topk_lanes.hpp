@@ -32,6 +32,9 @@ __device__ inline packed_entry best_below(const tile<In, V>& own, const vector_r
 template <int lanes, class In, int V>
 __global__ void __launch_bounds__(256)
     topk_rows_by_lanes(const topk_arguments<In> call, int row_lanes) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
+  }
   using T = arithmetic_t<In>;
   const std::int64_t thread = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   const std::int64_t row = thread / row_lanes;
