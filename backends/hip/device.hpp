@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// What the kernels of backends/gpu need of the HIP device language, for AMD GPUs. backends/cuda
-/// has the same names.
+/// What the kernels of backends/gpu need of a device language, with wavefronts of 32 or 64 lanes.
+/// backends/cuda has the same names.
 #pragma once
 
 #ifdef SOFTFOLD_HIP_ON_HOST
-#include "host/device.hpp"
+#include "host/lanes.hpp"
 #else
+#include "amdgpu.hpp"
+#endif
 
-#include <gpu/block16.hpp>
 #include <softfold/config.hpp>
 #include <softfold/dtype.hpp>
-
-#include <hip/hip_runtime.h>
 
 #include <cstdint>
 #include <type_traits>
@@ -20,8 +19,8 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// Calls body with the number of lanes of the device's wavefronts, 32 or 64, as a compile-time
-/// constant. The number comes from the runtime: the host's part of a program has none of its own.
+/// Calls body with the number of lanes of the device's wavefronts as a compile-time constant. The
+/// number comes from the runtime: the host's part of a program has none of its own.
 template <class Body>
 void with_lanes(int lanes, Body&& body) {
   if (lanes == 32) {
@@ -31,118 +30,23 @@ void with_lanes(int lanes, Body&& body) {
   }
 }
 
-/// Whether kernels for `lanes` lanes are code for the target that is compiled for. A program has
-/// every kernel for both widths; the one that a device cannot run is a trap.
-#ifdef __HIP_DEVICE_COMPILE__
-template <int lanes>
-inline constexpr bool target_has_lanes = lanes == __AMDGCN_WAVEFRONT_SIZE;
-#else
-template <int lanes>
-inline constexpr bool target_has_lanes = true;
-#endif
-__device__ inline void stop_wrong_lanes() { __builtin_trap(); }
-
-namespace detail {
-
-/// Calls move(word) for each 32-bit word of a value.
-template <class T, class Move>
-__device__ inline T by_words(T value, const Move& move) {
-  static_assert(sizeof(T) % 4 == 0);
-  int words[sizeof(T) / 4];
-  __builtin_memcpy(words, &value, sizeof(T));
-#pragma unroll
-  for (int& word : words) {
-    word = move(word);
-  }
-  __builtin_memcpy(&value, words, sizeof(T));
-  return value;
-}
-
-/// A data-parallel primitive: a move between lanes as part of an instruction, not through the LDS.
-template <int control>
-__device__ inline int dpp(int word) {
-  return __builtin_amdgcn_update_dpp(0, word, control, 0xf, 0xf, true);
-}
-// Controls of "Data Parallel Primitives" in AMD's instruction set references.
-constexpr int quad_xor_1 = 0xb1;      // quad_perm:[1,0,3,2]
-constexpr int quad_xor_2 = 0x4e;      // quad_perm:[2,3,0,1]
-constexpr int quad_xor_3 = 0x1b;      // quad_perm:[3,2,1,0]
-constexpr int row_rotate_8 = 0x128;   // within 16 lanes: lane ^ 8
-constexpr int row_half_mirror = 0x141;  // within 8 lanes: lane ^ 7
-
-__device__ inline int lane_number() {
-  return __builtin_amdgcn_mbcnt_hi(~0U, __builtin_amdgcn_mbcnt_lo(~0U, 0));
-}
-__device__ inline int read_lane(int word, int from) {
-  return __builtin_amdgcn_ds_bpermute(4 * from, word);
-}
-
-}  // namespace detail
-
-/// The value of lane (own ^ mask). All lanes are active. Moves within 16 lanes take no LDS.
-template <class T>
-__device__ inline T shuffle_xor(T value, int mask) {
-  using namespace detail;
-  switch (mask) {
-    case 1:
-      return by_words(value, [](int w) { return dpp<quad_xor_1>(w); });
-    case 2:
-      return by_words(value, [](int w) { return dpp<quad_xor_2>(w); });
-    case 4:
-      return by_words(value, [](int w) { return dpp<quad_xor_3>(dpp<row_half_mirror>(w)); });
-    case 8:
-      return by_words(value, [](int w) { return dpp<row_rotate_8>(w); });
-    case 16:  // the swizzle's "bit mask" mode: and 31, or 0, xor 16
-      return by_words(value, [](int w) { return __builtin_amdgcn_ds_swizzle(w, 0x401f); });
-    default:
-      return by_words(value, [mask](int w) { return read_lane(w, lane_number() ^ mask); });
-  }
-}
-
-/// The value of lane `from`.
-template <class T>
-__device__ inline T shuffle(T value, int from) {
-  return detail::by_words(value, [from](int w) { return detail::read_lane(w, from); });
-}
-
-/// What lanes of a wavefront wrote to memory is seen by its other lanes after it: they run in step
-/// and their accesses are in order, so only the compiler has to be told.
-__device__ inline void synchronize_warp() {
-  __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront");
-  __builtin_amdgcn_wave_barrier();
-}
-
 /// A bit for each lane.
 using lane_mask = std::uint64_t;
-__device__ inline lane_mask ballot(bool predicate) { return __ballot(predicate ? 1 : 0); }
-__device__ inline int count(lane_mask lanes) { return __popcll(lanes); }
+__device__ inline int count(lane_mask lanes) { return __builtin_popcountll(lanes); }
 /// The lowest lane of a mask that has one.
 __device__ inline int first_lane(lane_mask lanes) { return __builtin_ctzll(lanes); }
 /// The lanes below the caller's.
-__device__ inline lane_mask lanes_below() {
-  return (lane_mask{1} << detail::lane_number()) - 1;
-}
+__device__ inline lane_mask lanes_below() { return (lane_mask{1} << lane_number()) - 1; }
 __device__ inline int leading_zeros(std::uint64_t x) {
-  return __clzll(static_cast<long long>(x));
+  return x == 0 ? 64 : __builtin_clzll(x);
 }
 
 /// The larger; NaN if one is NaN. The hardware's own maximum would give the other one.
 __device__ inline float max_or_nan(float a, float b) { return a > b || a != a ? a : b; }
 __device__ inline double max_or_nan(double a, double b) { return a > b || a != a ? a : b; }
 
-__device__ inline float to_float(half x) {
-  return static_cast<float>(__builtin_bit_cast(_Float16, x.bits));
-}
-__device__ inline float to_float(bfloat16 x) {
-  return __uint_as_float(static_cast<std::uint32_t>(x.bits) << 16);
-}
-/// Rounded to nearest even. The NaN of the hardware is not the canonical one.
-__device__ inline half to_half(float x) {
-  return half::from_bits(__builtin_bit_cast(std::uint16_t, static_cast<_Float16>(x)));
-}
-__device__ inline bfloat16 to_bfloat16(float x) {
-  return bfloat16(x);
-}
+__device__ inline float to_float(bfloat16 x) { return static_cast<float>(x); }
+__device__ inline bfloat16 to_bfloat16(float x) { return bfloat16(x); }
 /// Two at once, the first in the low half.
 __device__ inline std::uint32_t to_half_pair(float low, float high) {
   return std::uint32_t{to_half(low).bits} | std::uint32_t{to_half(high).bits} << 16;
@@ -154,40 +58,14 @@ __device__ inline std::uint32_t to_bfloat16_pair(float low, float high) {
 /// The larger halves of two pairs of 16-bit elements; NaN if one is NaN.
 template <class In>
 __device__ inline std::uint32_t max_of_pairs(std::uint32_t a, std::uint32_t b) {
-  const auto larger = [](std::uint16_t x, std::uint16_t y) {
-    const float fx = to_float(In::from_bits(x));
-    return std::uint32_t{fx > to_float(In::from_bits(y)) || fx != fx ? x : y};
+  const auto larger = [](std::uint32_t x, std::uint32_t y) {
+    const float as_float = to_float(In::from_bits(static_cast<std::uint16_t>(x)));
+    const bool first = as_float > to_float(In::from_bits(static_cast<std::uint16_t>(y))) ||
+                       as_float != as_float;
+    return first ? x : y;
   };
-  return larger(static_cast<std::uint16_t>(a), static_cast<std::uint16_t>(b)) |
-         larger(static_cast<std::uint16_t>(a >> 16), static_cast<std::uint16_t>(b >> 16)) << 16;
-}
-
-/// 2^x within 2^-22; 0 below 2^-126 and for -infinity: the instruction v_exp_f32.
-__device__ inline float fast_exp2(float x) {
-#if __has_builtin(__builtin_amdgcn_exp2f)
-  return __builtin_amdgcn_exp2f(x);
-#else  // before clang 17 the generic builtin is that instruction
-  return __builtin_exp2f(x);
-#endif
-}
-
-/// Hides a value's origin from the compiler, which would otherwise keep what it computed from it
-/// in registers for a second use.
-__device__ inline void forget_origin(int& v) { asm volatile("" : "+v"(v)); }
-
-namespace detail {
-using words4 = std::uint32_t __attribute__((ext_vector_type(4)));
-}
-__device__ inline block16 load_once(const block16* from) {
-  const detail::words4 v = __builtin_nontemporal_load(reinterpret_cast<const detail::words4*>(from));
-  return {{v.x, v.y, v.z, v.w}};
-}
-__device__ inline void store_once(block16* to, const block16& v) {
-  const detail::words4 words = {v.words[0], v.words[1], v.words[2], v.words[3]};
-  __builtin_nontemporal_store(words, reinterpret_cast<detail::words4*>(to));
+  return larger(a & 0xffffU, b & 0xffffU) | larger(a >> 16, b >> 16) << 16;
 }
 
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold::gpu
-
-#endif
