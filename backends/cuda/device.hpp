@@ -107,6 +107,12 @@ __device__ inline std::uint32_t to_bfloat16_pair(float low, float high) {
   return pair;
 }
 
+/// A launch's dynamic shared memory, aligned to 16 bytes.
+__device__ inline unsigned char* dynamic_shared_memory() {
+  extern __shared__ block16 dynamic[];
+  return reinterpret_cast<unsigned char*>(dynamic);
+}
+
 /// Hides a value's origin from the compiler, which would otherwise keep what it computed from it
 /// in registers for a second use.
 __device__ inline void forget_origin(int& v) { asm volatile("" : "+r"(v)); }

@@ -272,7 +272,7 @@ __global__ void __launch_bounds__(512, 2) topk_row(const topk_arguments<In> call
   }
   using T = arithmetic_t<In>;
   using Key = key_t<In>;
-  extern __shared__ __align__(16) unsigned char shared[];
+  unsigned char* const shared = dynamic_shared_memory();
   __shared__ select_memory memory;
   __shared__ int counters[2];
   __shared__ shared_array<state<T>, 1> row_state;
@@ -280,9 +280,10 @@ __global__ void __launch_bounds__(512, 2) topk_row(const topk_arguments<In> call
   const std::int64_t row = blockIdx.x;
   const In* const x = call.x + row * call.x_stride;
   const int warps = static_cast<int>(blockDim.x) / lanes;
-  const bool scanned = call.keys != nullptr || call.parts != nullptr;
+  const bool scans = call.keys == nullptr && call.parts == nullptr &&
+                     (call.folds || call.group_vectors > 0);
   const topk_layout<In, Entry> layout(call.capacity, call.entries == nullptr, call.groups,
-                                      call.keys == nullptr, scanned ? 0 : call.chunks * (warps + 1),
+                                      call.keys == nullptr, scans ? call.chunks * (warps + 1) : 0,
                                       0);
   Entry* const entries = call.entries == nullptr
                              ? reinterpret_cast<Entry*>(shared + layout.entries)
@@ -293,7 +294,7 @@ __global__ void __launch_bounds__(512, 2) topk_row(const topk_arguments<In> call
   const int warp = static_cast<int>(threadIdx.x) / lanes;
   const int lane = static_cast<int>(threadIdx.x) % lanes;
   const state<T>* parts = call.parts == nullptr ? nullptr : call.parts + row * call.chunks;
-  if (!scanned && (call.folds || call.group_vectors > 0)) {
+  if (scans) {
     auto* const warp_states = reinterpret_cast<state<T>*>(shared + layout.warps);
     state<T>* const chunk_states = warp_states + call.chunks * warps;
     for (int chunk = 0; chunk < call.chunks; ++chunk) {
@@ -385,10 +386,11 @@ void launch_topk_with(const topk_call& call, const topk_plan& plan, void* scratc
              arguments);
     }
   }
-  const bool scanned = arguments.keys != nullptr || arguments.parts != nullptr;
+  const bool scans = arguments.keys == nullptr && arguments.parts == nullptr &&
+                     (arguments.folds || plan.group_vectors > 0);
   const topk_layout<In, Entry> layout(plan.capacity, arguments.entries == nullptr, plan.groups,
                                       arguments.keys == nullptr,
-                                      scanned ? 0 : plan.chunks * (threads / lanes + 1),
+                                      scans ? plan.chunks * (threads / lanes + 1) : 0,
                                       plan.group_vectors > 0 ? plan.capacity : 0);
   launch_shared(stream, topk_row<lanes, In, Entry>, call.x.rows, threads, layout.bytes, arguments);
 }
@@ -400,7 +402,7 @@ void launch_topk(const topk_call& call, const topk_plan& plan, void* scratch, st
     if constexpr (std::is_same_v<In, double>) {
       launch_topk_with<w(), In, wide_entry>(call, plan, scratch, stream);
     } else {
-      if (call.x.cols < std::numeric_limits<std::uint32_t>::max()) {
+      if (has_packed_entries(call.x.shape())) {
         launch_topk_with<w(), In, packed_entry>(call, plan, scratch, stream);
       } else {
         launch_topk_with<w(), In, wide_entry>(call, plan, scratch, stream);

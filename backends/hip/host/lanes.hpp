@@ -19,7 +19,6 @@
 #define __device__
 #define __host__
 #define __shared__ thread_local
-#define __align__(bytes) __attribute__((aligned(bytes)))
 #define __launch_bounds__(...)
 
 namespace softfold::gpu {
@@ -80,6 +79,7 @@ inline float fast_exp2(float x) { return x < -126 ? 0.0F : std::exp2(x); }
 inline float to_float(half x) { return static_cast<float>(x); }
 inline half to_half(float x) { return half(x); }
 
+inline unsigned char* dynamic_shared_memory() { return simt::shared_memory(); }
 inline void forget_origin(int&) {}
 inline block16 load_once(const block16* from) { return *from; }
 inline void store_once(block16* to, const block16& v) { *to = v; }

@@ -22,11 +22,10 @@ constinit thread_local dimension blockIdx{};
 constinit thread_local dimension blockDim{};
 constinit thread_local dimension gridDim{};
 
-/// The kernels' dynamic shared memory, which they declare extern.
-alignas(16) constinit thread_local unsigned char shared[simt::shared_bytes]{};
-
 namespace simt {
 namespace {
+
+alignas(16) constinit thread_local unsigned char shared[shared_bytes]{};
 
 constexpr int most_lanes = 64;
 constexpr int most_threads = 1024;
@@ -248,6 +247,7 @@ void run_block(std::int64_t block, std::int64_t blocks, int threads, std::size_t
   block_runner::runner().run(threads, body);
 }
 
+unsigned char* shared_memory() { return shared; }
 const std::byte* exchange(const void* value, std::size_t size) {
   return block_runner::runner().exchange(value, size);
 }

@@ -37,6 +37,8 @@ int lanes();
 void run_block(std::int64_t block, std::int64_t blocks, int threads, std::size_t shared,
                const std::function<void()>& body);
 
+/// The running block's dynamic shared memory.
+unsigned char* shared_memory();
 /// For a lane of a running block: copies `size` bytes, at most 16, to the lane's place and returns the places of its wavefront's
 /// lanes, `place_bytes` each; all lanes call it. They stay until the lane's next call.
 inline constexpr int place_bytes = 16;
