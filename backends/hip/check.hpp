@@ -5,7 +5,11 @@
 
 #include <softfold/error.hpp>
 
+#ifdef SOFTFOLD_HIP_CPU
+#include "host/hip_cpu.hpp"
+#else
 #include <hip/hip_runtime_api.h>
+#endif
 
 #include <string>
 

@@ -3,10 +3,17 @@
 
 #include <gpu/runtime.hpp>
 
+#ifdef SOFTFOLD_HIP_ON_HOST
+#include "host/simt.hpp"
+#endif
+
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 namespace runtime {
 namespace {
+
+/// The runtime's own type, where that is another than AMD's.
+hipStream_t native(stream_handle stream) { return reinterpret_cast<hipStream_t>(stream); }
 
 int attribute(hipDeviceAttribute_t which, int device) {
   int value = 0;
@@ -49,7 +56,13 @@ int device_count() {
 device_properties properties(int device) {
   hipDeviceProp_t p{};
   check(hipGetDeviceProperties(&p, device), "hipGetDeviceProperties");
+#ifdef SOFTFOLD_HIP_ON_HOST
+  const std::string target = "host";
+  p.warpSize = simt::lanes();
+  p.sharedMemPerBlock = simt::shared_bytes;
+#else
   const std::string target = p.gcnArchName;  // "gfx90a:sramecc+:xnack-"
+#endif
   if (p.warpSize != 32 && p.warpSize != 64) {
     throw error(errc::backend_failure,
                 "queue: a device with wavefronts of " + std::to_string(p.warpSize) + " lanes");
@@ -67,25 +80,25 @@ device_properties properties(int device) {
 stream_handle create_stream() {
   hipStream_t stream = nullptr;
   check(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking), "hipStreamCreateWithFlags");
-  return stream;
+  return reinterpret_cast<stream_handle>(stream);
 }
 
-void destroy_stream(stream_handle stream) noexcept { static_cast<void>(hipStreamDestroy(stream)); }
+void destroy_stream(stream_handle stream) noexcept { static_cast<void>(hipStreamDestroy(native(stream))); }
 
 void synchronize(stream_handle stream) {
-  check(hipStreamSynchronize(stream), "hipStreamSynchronize");
+  check(hipStreamSynchronize(native(stream)), "hipStreamSynchronize");
 }
 
 bool is_capturing(stream_handle stream) {
   hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
-  check(hipStreamIsCapturing(stream, &status), "hipStreamIsCapturing");
+  check(hipStreamIsCapturing(native(stream), &status), "hipStreamIsCapturing");
   return status != hipStreamCaptureStatusNone;
 }
 
 void* allocate(std::size_t bytes, stream_handle stream) {
   void* memory = nullptr;
   if (has_memory_pools()) {
-    check(hipMallocAsync(&memory, bytes, stream), "hipMallocAsync");
+    check(hipMallocAsync(&memory, bytes, native(stream)), "hipMallocAsync");
   } else {
     check(hipMalloc(&memory, bytes), "hipMalloc");
   }
@@ -93,8 +106,12 @@ void* allocate(std::size_t bytes, stream_handle stream) {
 }
 
 void release(void* memory, stream_handle stream) noexcept {
-  // hipFree waits for the device, so the stream's work is done with the memory.
-  static_cast<void>(has_memory_pools() ? hipFreeAsync(memory, stream) : hipFree(memory));
+  if (has_memory_pools()) {
+    static_cast<void>(hipFreeAsync(memory, native(stream)));
+  } else {
+    static_cast<void>(hipStreamSynchronize(native(stream)));
+    static_cast<void>(hipFree(memory));
+  }
 }
 
 void* allocate(std::size_t bytes, bool host) {
@@ -112,7 +129,7 @@ void release(void* memory, bool host) noexcept {
 }
 
 void copy(void* to, const void* from, std::size_t bytes, stream_handle stream) {
-  check(hipMemcpyAsync(to, from, bytes, hipMemcpyDefault, stream), "hipMemcpyAsync");
+  check(hipMemcpyAsync(to, from, bytes, hipMemcpyDefault, native(stream)), "hipMemcpyAsync");
 }
 
 bool is_host_memory(const void* pointer) {
