@@ -46,13 +46,20 @@ __device__ inline float max_or_nan(float a, float b) { return a > b || a != a ? 
 __device__ inline double max_or_nan(double a, double b) { return a > b || a != a ? a : b; }
 
 __device__ inline float to_float(bfloat16 x) { return static_cast<float>(x); }
-__device__ inline bfloat16 to_bfloat16(float x) { return bfloat16(x); }
+/// Rounded to nearest even, in the upper half; of a NaN, some NaN.
+__device__ inline std::uint32_t rounded_to_bfloat16(float x) {
+  const std::uint32_t bits = __float_as_uint(x);
+  return x != x ? bits | 0x400000U : bits + 0x7fffU + (bits >> 16 & 1U);
+}
+__device__ inline bfloat16 to_bfloat16(float x) {
+  return bfloat16::from_bits(static_cast<std::uint16_t>(rounded_to_bfloat16(x) >> 16));
+}
 /// Two at once, the first in the low half.
 __device__ inline std::uint32_t to_half_pair(float low, float high) {
   return std::uint32_t{to_half(low).bits} | std::uint32_t{to_half(high).bits} << 16;
 }
 __device__ inline std::uint32_t to_bfloat16_pair(float low, float high) {
-  return std::uint32_t{to_bfloat16(low).bits} | std::uint32_t{to_bfloat16(high).bits} << 16;
+  return rounded_to_bfloat16(low) >> 16 | (rounded_to_bfloat16(high) & 0xffff0000U);
 }
 
 /// The larger halves of two pairs of 16-bit elements; NaN if one is NaN.
