@@ -251,7 +251,7 @@ __global__ void __launch_bounds__(256)
 
 /// A row, or a chunk of one.
 template <int lanes, class In, int V>
-__global__ void __launch_bounds__(1024) reduce_chunk(const reduction_arguments<In> call) {
+__global__ void __launch_bounds__(chunk_threads) reduce_chunk(const reduction_arguments<In> call) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
   }

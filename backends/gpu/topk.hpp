@@ -77,7 +77,9 @@ __device__ inline state<arithmetic_t<In>> scan_chunk(const topk_arguments<In>& c
                                                      int chunk, key_t<In>* keys) {
   const std::int64_t first = std::int64_t{chunk} * chunk_vectors;
   const vector_range<In> range(x, call.cols, call.memory(), first, chunk_vectors);
-  tile<In, chunk_vectors_each> own(range, static_cast<int>(threadIdx.x), chunk_threads);
+  int thread = static_cast<int>(threadIdx.x);
+  forget_origin(thread);  // or the vectors' places would be kept from chunk to chunk
+  tile<In, chunk_vectors_each> own(range, thread, chunk_threads);
   own.load();
   if (call.group_vectors > 0) {
     write_group_maxima(own, range.size(), call.group_vectors, first, keys);

@@ -52,6 +52,7 @@ __global__ void __launch_bounds__(256)
   }
   packed_entry last = entry_of<packed_entry>::none();
   for (std::int64_t rank = 0; rank < call.k; ++rank) {
+    own.next_pass();  // or all elements' columns would be kept from round to round
     packed_entry best = best_below(own, range, rank == 0, last);
     for (int mask = row_lanes / 2; mask > 0; mask /= 2) {
       const packed_entry other = shuffle_xor(best, mask);

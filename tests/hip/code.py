@@ -27,22 +27,25 @@ TARGETS = {
     "gfx1030": Target(32, 1024, 16, 16), "gfx1100": Target(32, 1536, 24, 16),
 }
 
-# What a kind of kernel has to have. waves: on each SIMD at least, of 64 lanes; twice as many of 32.
-# sgpr_spills: to lanes of vector registers, at most; memory is never written.
-Kind = collections.namedtuple("Kind", "loads stores reduces waves sgpr_spills", defaults=(0,))
+# What a kind of kernel has to have. vectors: of each thread, if no template argument tells.
+# in_flight: KiB of loads on their way to a compute unit, which its wavefronts' number decides.
+# sgpr_spills: to lanes of vector registers, at most; they take no memory. flat: pointers to the LDS
+# or to global memory.
+Kind = collections.namedtuple("Kind", "loads stores reduces vectors in_flight sgpr_spills flat",
+                              defaults=(0, 64, 0, False))
 KINDS = {
-    "map_rows_by_lanes": Kind(True, True, True, 4),
-    "map_row_by_block": Kind(True, True, True, 4),   # blocks of 1024 threads are 4 on each SIMD
-    "map_chunk": Kind(True, True, True, 4),
-    "reduce_rows_by_lanes": Kind(True, False, True, 4),
-    "reduce_chunk": Kind(True, False, True, 4),
-    "finish_rows": Kind(False, False, True, 4),
-    "topk_scan_chunk": Kind(True, False, True, 4),
-    "topk_rows_by_lanes": Kind(True, False, True, 2, 110),
-    "topk_row": Kind(True, False, True, 2, 60),      # blocks of 512 threads are 2 on each SIMD
-    "combine_states_of_rows": Kind(False, False, False, 4),
-    "logsumexp_of_rows": Kind(False, False, False, 4),
-    "merge_lists": Kind(False, False, False, 4),
+    "map_rows_by_lanes": Kind(True, True, True),
+    "map_row_by_block": Kind(True, True, True),
+    "map_chunk": Kind(True, True, True),
+    "reduce_rows_by_lanes": Kind(True, False, True),
+    "reduce_chunk": Kind(True, False, True),
+    "finish_rows": Kind(False, False, True, vectors=1),
+    "topk_scan_chunk": Kind(True, False, True, vectors=8),
+    "topk_rows_by_lanes": Kind(True, False, True, in_flight=16),  # k rounds of compares
+    "topk_row": Kind(True, False, True, vectors=8, sgpr_spills=80, flat=True),
+    "combine_states_of_rows": Kind(False, False, False, vectors=1),
+    "logsumexp_of_rows": Kind(False, False, False, vectors=1),
+    "merge_lists": Kind(False, False, False, vectors=1),
 }
 MOST_LDS = 2048  # static; the plans leave as much of the 64 KiB
 FORBIDDEN = re.compile(r"^(scratch_|buffer_(load|store)|flat_(load|store)|s_swappc)")
@@ -116,15 +119,14 @@ def faults(kind_name, arguments, target, data, counts):
     if data["sgpr_spill_count"] > kind.sgpr_spills:
         yield f"{data['sgpr_spill_count']} spills of scalar registers"
     for mnemonic in counts:
-        if FORBIDDEN.match(mnemonic):
+        if FORBIDDEN.match(mnemonic) and not (kind.flat and mnemonic.startswith("flat_")):
             yield f"{counts[mnemonic]} {mnemonic}"
     if data["group_segment_fixed_size"] > MOST_LDS:
         yield f"{data['group_segment_fixed_size']} bytes of LDS"
-    least = kind.waves * 64 // target.lanes
-    waves = waves_of(target, data)
-    if waves < least:
-        yield f"{data['vgpr_count']} registers: {waves} wavefronts, not {least}"
-    vectors = int(arguments[-1]) if arguments[-1].isdigit() else 1
+    vectors = kind.vectors or int(arguments[-1])
+    least = least_waves(target, data, vectors, kind.in_flight)
+    if waves_of(target, data) < least:
+        yield f"{data['vgpr_count']} registers: {waves_of(target, data)} wavefronts, not {least}"
     if kind.loads and counts["global_load_dwordx4"] < vectors:
         yield f"{counts['global_load_dwordx4']} 128-bit loads for {vectors} vectors"
     if kind.stores:
@@ -139,6 +141,13 @@ def faults(kind_name, arguments, target, data, counts):
             yield "no ds_swizzle_b32"
         if target.lanes == 64 and not counts["ds_bpermute_b32"]:
             yield "no ds_bpermute_b32"
+
+
+def least_waves(target, data, vectors, in_flight):
+    """On each of four SIMDs: those of a whole block, and what keeps the loads coming."""
+    of_block = data["max_flat_workgroup_size"] // (4 * target.lanes)
+    for_loads = -(-(in_flight << 10) // (4 * target.lanes * 16 * vectors))
+    return max(of_block, min(for_loads, 4 * 64 // target.lanes))
 
 
 def waves_of(target, data):
