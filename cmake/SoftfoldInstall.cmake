@@ -20,6 +20,10 @@ install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DATAROOTDIR}/doc/softfold"
 # them. By CMake package here, by pkg-config name in the backend's SOFTFOLD_PC_REQUIRES.
 set(softfold_dependencies_cpu TBB)
 set(softfold_dependencies_cuda CUDAToolkit)
+set(softfold_dependencies_hip hip)
+if(SOFTFOLD_HIP_ON_HOST)
+  set(softfold_dependencies_hip TBB Threads)
+endif()
 set(softfold_dependencies_kokkos Kokkos)
 # A backend's own public header may need its dependency from a shared library too.
 set(softfold_shared_dependencies_kokkos Kokkos)

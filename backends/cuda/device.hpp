@@ -4,6 +4,7 @@
 /// names.
 #pragma once
 
+#include <gpu/block16.hpp>
 #include <softfold/config.hpp>
 #include <softfold/dtype.hpp>
 
@@ -21,6 +22,11 @@ template <class Body>
 void with_lanes(int /*lanes*/, Body&& body) {
   body(std::integral_constant<int, 32>());
 }
+
+/// Whether kernels for `lanes` lanes are code for the target that is compiled for.
+template <int lanes>
+inline constexpr bool target_has_lanes = lanes == 32;
+__device__ inline void stop_wrong_lanes() { __trap(); }
 
 /// The value of lane (own ^ mask).
 template <class T>
@@ -108,10 +114,12 @@ __device__ inline std::uint32_t to_bfloat16_pair(float low, float high) {
   return pair;
 }
 
-/// 16 bytes of memory that is read or written once.
-struct alignas(16) block16 {
-  std::uint32_t words[4];
-};
+/// A launch's dynamic shared memory, aligned to 16 bytes.
+__device__ inline unsigned char* dynamic_shared_memory() {
+  extern __shared__ block16 dynamic[];
+  return reinterpret_cast<unsigned char*>(dynamic);
+}
+
 /// Hides a value's origin from the compiler, which would otherwise keep what it computed from it
 /// in registers for a second use.
 __device__ inline void forget_origin(int& v) { asm volatile("" : "+r"(v)); }

@@ -4,7 +4,8 @@
 #pragma once
 
 #include "check.hpp"
-#include "runtime.hpp"
+
+#include <gpu/runtime.hpp>
 
 #include <cstdint>
 #include <limits>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime.hpp"
-
 #include "check.hpp"
+
+#include <gpu/runtime.hpp>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
@@ -36,6 +36,7 @@ device_properties properties(int device) {
           .lanes = p.warpSize,
           .multiprocessors = p.multiProcessorCount,
           .cluster_blocks = attribute(cudaDevAttrClusterLaunch, device) != 0 ? 16 : 0,
+          .shared_bytes = p.sharedMemPerBlockOptin,
           .l2_bytes = static_cast<std::size_t>(p.l2CacheSize),
           .reads_host_memory = attribute(cudaDevAttrPageableMemoryAccess, device) != 0};
 }

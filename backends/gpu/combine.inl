@@ -65,7 +65,8 @@ struct list_view {
       const auto own = at(middle);
       const bool precedes =
           core::ranks_before(own, entry) || (first && !core::ranks_before(entry, own));
-      (precedes ? low : high) = precedes ? middle + 1 : middle;
+      low = precedes ? middle + 1 : low;
+      high = precedes ? high : middle;
     }
     return low;
   }

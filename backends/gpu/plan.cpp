@@ -29,8 +29,25 @@ constexpr lanes_rule lanes_rules[] = {
 constexpr int vectors_each = 8;
 constexpr int most_threads = 1024;
 
-/// Of the groups' maxima that a block keeps in shared memory.
-constexpr std::int64_t most_key_bytes = 65536;
+/// What a block that selects the top k of a row keeps in shared memory, at most: the groups'
+/// maxima, what it sorts, the list of chosen groups, the states of chunks.
+struct selection_rule {
+  std::int64_t shared_bytes;  ///< of the device, at least
+  std::int64_t keys;
+  std::int64_t entries;
+  std::int64_t list;
+  std::int64_t states;
+};
+constexpr selection_rule selection_rules[] = {
+    {200 << 10, 64 << 10, 64 << 10, 128 << 10, 24 << 10},
+    // AMD's 64 KiB of LDS are those of a compute unit: for common k a block takes half of them or
+    // less, and two or more share it.
+    {0, 16 << 10, 16 << 10, 32 << 10, 8 << 10}};
+
+const selection_rule& selection_rule_for(const device_limits& device) {
+  return device.shared_bytes >= selection_rules[0].shared_bytes ? selection_rules[0]
+                                                                : selection_rules[1];
+}
 
 int round_up(std::int64_t n, int multiple) {
   return static_cast<int>((n + multiple - 1) / multiple * multiple);
@@ -135,16 +152,33 @@ row_plan plan_pass(const row_shape& shape) {
 
 topk_plan plan_topk(const row_shape& shape, std::int64_t rows, std::int64_t k,
                     const device_limits& device) {
+  const selection_rule& most = selection_rule_for(device);
+  const bool wide = shape.element_bytes == 8;
   const std::int64_t vectors = vectors_of(shape);
-  const std::int64_t most_groups = most_key_bytes / (shape.element_bytes == 8 ? 8 : 4);
+  const std::int64_t most_groups = most.keys / (wide ? 8 : 4);
+  const auto capacity_for = [](std::int64_t entries) {
+    std::int64_t capacity = 256;
+    while (capacity < entries) {
+      capacity *= 2;
+    }
+    return capacity;
+  };
   topk_plan plan;
   plan.chunks = in_chunks(vectors).chunks;
+  constexpr std::int64_t most_listed = 128;
+  constexpr int most_lists = 256;
+  plan.lists = has_packed_entries(shape) && k <= most_listed && plan.chunks <= most_lists;
+  if (plan.lists) {
+    return plan;
+  }
   plan.group_vectors = 0;
+  std::int64_t capacity = capacity_for(2 * k);
   for (const int group : {32, 8, 2, 1}) {
     const std::int64_t groups = (vectors + group - 1) / group;
     // Several times as many groups as wanted elements: then hardly more elements than wanted are
     // above the k-th largest group's maximum. The smallest groups may be only twice as many.
-    const bool enough = groups >= (group == 1 ? 2 : 4) * k;
+    const bool enough = groups >= (group == 1 ? 2 : 4) * k &&
+                        capacity * std::int64_t{sizeof(unsigned)} <= most.list;
     const bool too_many = group < 32 && groups > most_groups;
     if (enough && !(too_many && plan.group_vectors > 0)) {
       plan.group_vectors = group;
@@ -154,12 +188,14 @@ topk_plan plan_topk(const row_shape& shape, std::int64_t rows, std::int64_t k,
       }
     }
   }
-  std::int64_t capacity = 256;
-  while (capacity < (plan.group_vectors > 0 ? 2 : 1) * k) {
-    capacity *= 2;
+  if (plan.group_vectors == 0) {
+    capacity = capacity_for(k);
   }
   plan.capacity = static_cast<int>(capacity);
-  plan.split = plan.groups > most_groups ||
+  plan.shared_entries = capacity * (has_packed_entries(shape) ? 8 : 16) <= most.entries;
+  const std::int64_t states =
+      std::int64_t{plan.chunks} * (chunk_threads / device.lanes + 1) * (wide ? 16 : 8);
+  plan.split = plan.groups > most_groups || states > most.states ||
                (plan.chunks > 1 && rows < 2 * std::int64_t{device.multiprocessors});
   return plan;
 }

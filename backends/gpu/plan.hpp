@@ -18,6 +18,7 @@ struct device_limits {
   int lanes = 32;          ///< of a warp or wavefront
   int cluster_blocks = 0;  ///< most blocks of a cluster; 0: none
   int multiprocessors = 1;
+  std::int64_t shared_bytes = 65536;  ///< of shared memory, at most, that a block can have
 };
 
 /// A row of `cols` elements of `element_bytes`; `aligned`: every row starts at 16 bytes.
@@ -75,12 +76,19 @@ row_plan plan_pass(const row_shape& shape);
 /// Top-k of long rows. The row is read once; of each group of `group_vectors` vectors the largest
 /// element is remembered. The k groups with the largest of these hold the k best elements.
 struct topk_plan {
+  bool lists = false;     ///< small k: the k best of each chunk, then a merge; no groups
   int group_vectors = 8;  ///< a power of two; 0: k is too large for groups, all elements compete
   std::int64_t groups = 0;
   int chunks = 1;      ///< of each row, as in a reduction
   int capacity = 256;  ///< entries sorted at the end, a power of two
   bool split = false;  ///< chunks by blocks of their own, then a selection by one block a row
+  bool shared_entries = true;  ///< what is sorted fits into shared memory
 };
+
+/// Whether an element's key and column fit into the 8 bytes of an entry; else it has 16.
+constexpr bool has_packed_entries(const row_shape& shape) {
+  return shape.element_bytes < 8 && shape.cols < std::int64_t{0xffffffff};
+}
 
 topk_plan plan_topk(const row_shape& shape, std::int64_t rows, std::int64_t k,
                     const device_limits& device);

@@ -46,11 +46,20 @@ __device__ inline state<T> combine_states(const state<T>* states, int count, T s
   return {max, sum_over_lanes(sum, lanes)};
 }
 
+/// An array in shared memory, where variables have no constructors.
+template <class T, int count>
+struct shared_array {
+  alignas(T) unsigned char bytes[count * sizeof(T)];
+
+  __device__ T* data() { return reinterpret_cast<T*>(bytes); }
+  __device__ T& operator[](int i) { return data()[i]; }
+};
+
 /// Shared memory of a block's fold.
 inline constexpr int most_warps = 32;
 template <class T>
 struct fold_memory {
-  state<T> warps[most_warps];
+  shared_array<state<T>, most_warps> warps;
 };
 
 /// The combination of the states of a block's warps. All threads call it, each lane with its
@@ -66,7 +75,7 @@ __device__ inline state<T> combine_over_block(const state<T>& warp, T scale,
     memory.warps[threadIdx.x / lanes] = warp;
   }
   __syncthreads();
-  return combine_states<lanes>(memory.warps, warps, scale);
+  return combine_states<lanes>(memory.warps.data(), warps, scale);
 }
 
 }  // namespace SOFTFOLD_BACKEND

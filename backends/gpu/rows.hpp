@@ -156,6 +156,9 @@ __device__ inline void write_staged(Out* to, const block16* from, int n) {
 template <int lanes, map_operation op, bool staged, class In, class Out, int V>
 __global__ void __launch_bounds__(256)
     map_rows_by_lanes(const map_arguments<In, Out> call, int row_shift) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
+  }
   using T = arithmetic_t<In>;
   constexpr bool keep = tile<In, V>::keeps && op == map_operation::softmax;
   const int row_lanes = 1 << row_shift;
@@ -168,7 +171,7 @@ __global__ void __launch_bounds__(256)
   own.load();
   own.apply(call.map);
 
-  extern __shared__ block16 stage[];
+  auto* const stage = reinterpret_cast<block16*>(dynamic_shared_memory());
   Out* const first = call.y + (thread - threadIdx.x >> row_shift) * call.y_stride;
   Out* to = call.y + row * call.y_stride - range.head;
   if constexpr (staged) {
@@ -198,6 +201,9 @@ __global__ void __launch_bounds__(256)
 template <int lanes, map_operation op, class In, class Out, int V>
 __global__ void __launch_bounds__(row_threads, sizeof(In) == 8 ? 1 : 2)
     map_row_by_block(const map_arguments<In, Out> call) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
+  }
   using T = arithmetic_t<In>;
   constexpr bool keep = tile<In, V>::keeps && op == map_operation::softmax;
   __shared__ fold_memory<T> memory;
@@ -216,6 +222,9 @@ __global__ void __launch_bounds__(row_threads, sizeof(In) == 8 ? 1 : 2)
 /// A chunk of a row whose state, or whose chunks' states, are known.
 template <int lanes, map_operation op, class In, class Out, int V>
 __global__ void __launch_bounds__(chunk_threads) map_chunk(const map_arguments<In, Out> call) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
+  }
   using T = arithmetic_t<In>;
   const std::int64_t row = blockIdx.x / static_cast<unsigned>(call.chunks);
   const std::int64_t chunk = blockIdx.x % static_cast<unsigned>(call.chunks);
@@ -260,6 +269,9 @@ __device__ inline void write_result(const state<T>& s, T scale, result_kind kind
 template <int lanes, class In, int V>
 __global__ void __launch_bounds__(256)
     reduce_rows_by_lanes(const reduction_arguments<In> call, int row_shift) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
+  }
   const int row_lanes = 1 << row_shift;
   using T = arithmetic_t<In>;
   const std::int64_t thread = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -279,7 +291,10 @@ __global__ void __launch_bounds__(256)
 
 /// A row, or a chunk of one.
 template <int lanes, class In, int V>
-__global__ void __launch_bounds__(1024) reduce_chunk(const reduction_arguments<In> call) {
+__global__ void __launch_bounds__(chunk_threads) reduce_chunk(const reduction_arguments<In> call) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
+  }
   using T = arithmetic_t<In>;
   __shared__ fold_memory<T> memory;
   const std::int64_t row = blockIdx.x / static_cast<unsigned>(call.chunks);
@@ -307,6 +322,9 @@ template <int lanes, class T>
 __global__ void __launch_bounds__(256)
     finish_rows(const state<T>* parts, std::int64_t rows, int part_count, T scale, result_kind kind,
                 void* results, state<T>* states) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
+  }
   const std::int64_t row = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / lanes;
   if (row >= rows) {  // the whole warp
     return;
@@ -348,6 +366,20 @@ void with_vectors(int vectors, Body&& body) {
       return body(std::integral_constant<int, 7>());
     default:
       return body(std::integral_constant<int, 8>());
+  }
+}
+
+/// The same for the chunks of a plan; for one by lanes, of a row in one vector of each thread.
+template <class Body>
+void with_chunk_vectors(const row_plan& plan, Body&& body) {
+  if (plan.kind != row_plan_kind::chunks || plan.vectors == 1) {
+    body(std::integral_constant<int, 1>());
+  } else if (plan.vectors == 2) {
+    body(std::integral_constant<int, 2>());
+  } else if (plan.vectors == 4) {
+    body(std::integral_constant<int, 4>());
+  } else {
+    body(std::integral_constant<int, chunk_vectors_each>());
   }
 }
 
@@ -500,10 +532,8 @@ void launch_reduction_with(const reduction_call& call, const row_plan& plan, voi
       break;
   }
   if (plan.chunks == 1) {
-    with_vectors(plan.vectors, [&](auto v) {
-      if constexpr (v() <= 4 || v() == chunk_vectors_each) {
-        launch(stream, reduce_chunk<lanes, In, v()>, call.x.rows, chunk_threads, arguments);
-      }
+    with_chunk_vectors(plan, [&](auto v) {
+      launch(stream, reduce_chunk<lanes, In, v()>, call.x.rows, chunk_threads, arguments);
     });
     return;
   }

@@ -9,9 +9,6 @@ namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 namespace {
 
-/// What a block sorts in shared memory; more is sorted in global memory.
-constexpr std::size_t most_shared_entry_bytes = std::size_t{64} << 10;
-
 std::size_t round_up(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 }  // namespace
@@ -28,17 +25,23 @@ topk_scratch scratch_of(const topk_call& call, const topk_plan& plan) {
   const bool wide = call.x.type == dtype::f64;
   const auto rows = static_cast<std::size_t>(call.x.rows);
   topk_scratch sizes;
+  if (plan.lists) {
+    const std::size_t chunks = rows * static_cast<std::size_t>(plan.chunks);
+    if (plan.chunks > 1) {
+      sizes.states = round_up(chunks * 8);
+      sizes.lists = chunks * static_cast<std::size_t>(call.k) * 8;
+    }
+    return sizes;
+  }
   if (plan.split) {
     sizes.keys = round_up(rows * static_cast<std::size_t>(plan.groups) * (wide ? 8 : 4));
     if (call.folds()) {
       sizes.states = round_up(rows * static_cast<std::size_t>(plan.chunks) * (wide ? 16 : 8));
     }
   }
-  // Entries of 16 bytes, where keys and columns do not fit into 8.
-  const bool packed = !wide && call.x.cols < std::int64_t{0xffffffff};
-  const std::size_t entries = static_cast<std::size_t>(plan.capacity) * (packed ? 8 : 16);
-  if (entries > most_shared_entry_bytes) {
-    sizes.entries = round_up(rows * entries);
+  if (!plan.shared_entries) {
+    const std::size_t entry = has_packed_entries(call.x.shape()) ? 8 : 16;
+    sizes.entries = round_up(rows * static_cast<std::size_t>(plan.capacity) * entry);
   }
   return sizes;
 }

@@ -14,6 +14,7 @@
 #include "select.hpp"
 #include "tile.hpp"
 #include "topk_calls.hpp"
+#include "topk_chunk.hpp"
 #include "topk_lanes.hpp"
 #include "topk_row.hpp"
 
@@ -77,7 +78,9 @@ __device__ inline state<arithmetic_t<In>> scan_chunk(const topk_arguments<In>& c
                                                      int chunk, key_t<In>* keys) {
   const std::int64_t first = std::int64_t{chunk} * chunk_vectors;
   const vector_range<In> range(x, call.cols, call.memory, first, chunk_vectors);
-  tile<In, chunk_vectors_each> own(range, static_cast<int>(threadIdx.x), chunk_threads);
+  int thread = static_cast<int>(threadIdx.x);
+  forget_origin(thread);  // or the vectors' places would be kept from chunk to chunk
+  tile<In, chunk_vectors_each> own(range, thread, chunk_threads);
   own.load();
   if (call.group_vectors > 0) {
     write_group_maxima(own, range.size(), call.group_vectors, first, keys);
@@ -93,6 +96,9 @@ __device__ inline state<arithmetic_t<In>> scan_chunk(const topk_arguments<In>& c
 /// A chunk of a row: its group maxima and its state, to global memory.
 template <int lanes, class In>
 __global__ void __launch_bounds__(chunk_threads) topk_scan_chunk(const topk_arguments<In> call) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
+  }
   using T = arithmetic_t<In>;
   __shared__ fold_memory<T> memory;
   const std::int64_t row = blockIdx.x / static_cast<unsigned>(call.chunks);
@@ -264,19 +270,23 @@ struct topk_layout {
 /// One row, or the selection of one row whose chunks were scanned.
 template <int lanes, class In, class Entry>
 __global__ void __launch_bounds__(512, 2) topk_row(const topk_arguments<In> call) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
+  }
   using T = arithmetic_t<In>;
   using Key = key_t<In>;
-  extern __shared__ __align__(16) unsigned char shared[];
+  unsigned char* const shared = dynamic_shared_memory();
   __shared__ select_memory memory;
   __shared__ int counters[2];
-  __shared__ state<T> row_state;
+  __shared__ shared_array<state<T>, 1> row_state;
 
   const std::int64_t row = blockIdx.x;
   const In* const x = call.x + row * call.x_stride;
   const int warps = static_cast<int>(blockDim.x) / lanes;
-  const bool scanned = call.keys != nullptr || call.parts != nullptr;
+  const bool scans =
+      call.keys == nullptr && call.parts == nullptr && (call.folds || call.group_vectors > 0);
   const topk_layout<In, Entry> layout(call.capacity, call.entries == nullptr, call.groups,
-                                      call.keys == nullptr, scanned ? 0 : call.chunks * (warps + 1),
+                                      call.keys == nullptr, scans ? call.chunks * (warps + 1) : 0,
                                       0);
   Entry* const entries = call.entries == nullptr
                              ? reinterpret_cast<Entry*>(shared + layout.entries)
@@ -287,7 +297,7 @@ __global__ void __launch_bounds__(512, 2) topk_row(const topk_arguments<In> call
   const int warp = static_cast<int>(threadIdx.x) / lanes;
   const int lane = static_cast<int>(threadIdx.x) % lanes;
   const state<T>* parts = call.parts == nullptr ? nullptr : call.parts + row * call.chunks;
-  if (!scanned && (call.folds || call.group_vectors > 0)) {
+  if (scans) {
     auto* const warp_states = reinterpret_cast<state<T>*>(shared + layout.warps);
     state<T>* const chunk_states = warp_states + call.chunks * warps;
     for (int chunk = 0; chunk < call.chunks; ++chunk) {
@@ -312,7 +322,7 @@ __global__ void __launch_bounds__(512, 2) topk_row(const topk_arguments<In> call
   if (call.folds && warp == 0) {
     const state<T> whole = combine_states<lanes>(parts, call.chunks, call.scale);
     if (lane == 0) {
-      row_state = whole;
+      row_state[0] = whole;
     }
   }
 
@@ -320,7 +330,7 @@ __global__ void __launch_bounds__(512, 2) topk_row(const topk_arguments<In> call
       call, x, entries, reinterpret_cast<unsigned*>(shared + layout.list), memory, counters);
   selection.run(keys);
 
-  const state<T> whole = call.folds ? row_state : state<T>{};
+  const state<T> whole = call.folds ? row_state[0] : state<T>{};
   for (std::int64_t i = threadIdx.x; i < call.k; i += blockDim.x) {
     write_ranked<Entry>(call, x, row, i, entries[i], whole);
   }
@@ -373,6 +383,22 @@ void launch_topk_with(const topk_call& call, const topk_plan& plan, void* scratc
     }
     return;
   }
+  if constexpr (std::is_same_v<Entry, packed_entry>) {
+    if (plan.lists) {
+      auto* const lists = sizes.lists > 0
+                              ? reinterpret_cast<packed_entry*>(memory + sizes.keys + sizes.states)
+                              : nullptr;
+      with_chunk_vectors(row_plan, [&](auto v) {
+        launch(stream, topk_chunk<lanes, In, v()>, call.x.rows * plan.chunks, chunk_threads,
+               arguments, lists);
+      });
+      if (lists != nullptr) {
+        launch(stream, topk_merge<lanes, In>, call.x.rows, merge_threads, arguments,
+               static_cast<const packed_entry*>(lists));
+      }
+      return;
+    }
+  }
   int threads = chunk_threads;
   if (plan.split) {
     threads = 512;
@@ -381,11 +407,11 @@ void launch_topk_with(const topk_call& call, const topk_plan& plan, void* scratc
              arguments);
     }
   }
-  const bool scanned = arguments.keys != nullptr || arguments.parts != nullptr;
-  const topk_layout<In, Entry> layout(plan.capacity, arguments.entries == nullptr, plan.groups,
-                                      arguments.keys == nullptr,
-                                      scanned ? 0 : plan.chunks * (threads / lanes + 1),
-                                      plan.group_vectors > 0 ? plan.capacity : 0);
+  const bool scans = arguments.keys == nullptr && arguments.parts == nullptr &&
+                     (arguments.folds || plan.group_vectors > 0);
+  const topk_layout<In, Entry> layout(
+      plan.capacity, arguments.entries == nullptr, plan.groups, arguments.keys == nullptr,
+      scans ? plan.chunks * (threads / lanes + 1) : 0, plan.group_vectors > 0 ? plan.capacity : 0);
   launch_shared(stream, topk_row<lanes, In, Entry>, call.x.rows, threads, layout.bytes, arguments);
 }
 
@@ -396,7 +422,7 @@ void launch_topk(const topk_call& call, const topk_plan& plan, void* scratch, st
     if constexpr (std::is_same_v<In, double>) {
       launch_topk_with<w(), In, wide_entry>(call, plan, scratch, stream);
     } else {
-      if (call.x.cols < std::numeric_limits<std::uint32_t>::max()) {
+      if (has_packed_entries(call.x.shape())) {
         launch_topk_with<w(), In, packed_entry>(call, plan, scratch, stream);
       } else {
         launch_topk_with<w(), In, wide_entry>(call, plan, scratch, stream);

@@ -32,6 +32,9 @@ __device__ inline packed_entry best_below(const tile<In, V>& own, const vector_r
 template <int lanes, class In, int V>
 __global__ void __launch_bounds__(256)
     topk_rows_by_lanes(const topk_arguments<In> call, int row_shift) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
+  }
   const int row_lanes = 1 << row_shift;
   using T = arithmetic_t<In>;
   const std::int64_t thread = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -50,6 +53,7 @@ __global__ void __launch_bounds__(256)
   }
   packed_entry last = entry_of<packed_entry>::none();
   for (std::int64_t rank = 0; rank < call.k; ++rank) {
+    own.next_pass();  // or all elements' columns would be kept from round to round
     packed_entry best = best_below(own, range, rank == 0, last);
     for (int mask = row_lanes / 2; mask > 0; mask /= 2) {
       const packed_entry other = shuffle_xor(best, mask);

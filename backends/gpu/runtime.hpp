@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// What backends/gpu needs of the CUDA runtime. backends/hip has the same names.
+/// What backends/gpu needs of a runtime; each backend has its own runtime.cpp, and in handles.hpp
+/// the type of its streams.
 #pragma once
+
+#include "handles.hpp"
 
 #include <softfold/config.hpp>
 
@@ -9,21 +12,17 @@
 #include <cstdint>
 #include <string>
 
-struct CUstream_st;
-
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
-
-using stream_handle = CUstream_st*;
-inline constexpr const char* backend_name = "cuda";
 
 /// What a device can do.
 struct device_properties {
   std::string name;
-  std::string architecture;  ///< "sm_90"
-  int lanes = 32;
+  std::string architecture;  ///< "sm_90", "gfx90a"
+  int lanes = 32;            ///< of a warp or wavefront
   int multiprocessors = 0;
-  int cluster_blocks = 0;  ///< most blocks of a cluster; 0: none
+  int cluster_blocks = 0;        ///< most blocks of a cluster; 0: none
+  std::size_t shared_bytes = 0;  ///< of shared memory, at most, that a block can have
   std::size_t l2_bytes = 0;
   bool reads_host_memory = false;  ///< kernels can follow any pointer of the host
 };

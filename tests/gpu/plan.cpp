@@ -10,9 +10,14 @@ namespace softfold::gpu {
 namespace {
 
 constexpr device_limits without_clusters = {
-    .lanes = 32, .cluster_blocks = 0, .multiprocessors = 108};
-constexpr device_limits with_clusters = {.lanes = 32, .cluster_blocks = 16, .multiprocessors = 132};
-constexpr device_limits wide_warps = {.lanes = 64, .cluster_blocks = 0, .multiprocessors = 104};
+    .lanes = 32, .cluster_blocks = 0, .multiprocessors = 108, .shared_bytes = 166912};
+constexpr device_limits with_clusters = {
+    .lanes = 32, .cluster_blocks = 16, .multiprocessors = 132, .shared_bytes = 232448};
+// As of gfx90a and gfx1030.
+constexpr device_limits wide_warps = {
+    .lanes = 64, .cluster_blocks = 0, .multiprocessors = 104, .shared_bytes = 65536};
+constexpr device_limits little_shared = {
+    .lanes = 32, .cluster_blocks = 0, .multiprocessors = 36, .shared_bytes = 65536};
 
 /// Column counts around powers of two, and between them.
 std::vector<std::int64_t> column_counts() {
@@ -30,7 +35,7 @@ std::vector<std::int64_t> column_counts() {
 /// Calls check(shape, device) for all of them.
 template <class Check>
 void for_all_shapes(const Check& check) {
-  for (const device_limits& device : {without_clusters, with_clusters, wide_warps}) {
+  for (const device_limits& device : {without_clusters, with_clusters, wide_warps, little_shared}) {
     for (const int bytes : {2, 4, 8}) {
       for (const bool aligned : {true, false}) {
         for (const std::int64_t cols : column_counts()) {
@@ -80,6 +85,21 @@ void check_covers(const row_plan& plan, const row_shape& shape, const device_lim
   }
 }
 
+/// What the kernel that selects has in shared memory: the entries, the groups' maxima and the list
+/// of chosen ones, the states of the chunks' warps, and less than 2 KiB of its own.
+std::int64_t shared_bytes_of(const topk_plan& plan, const row_shape& shape,
+                             const device_limits& device) {
+  const bool wide = shape.element_bytes == 8;
+  const std::int64_t entries =
+      plan.shared_entries ? std::int64_t{plan.capacity} * (has_packed_entries(shape) ? 8 : 16) : 0;
+  const std::int64_t list = plan.group_vectors > 0 ? std::int64_t{plan.capacity} * 4 : 0;
+  const std::int64_t keys = plan.split ? 0 : plan.groups * (wide ? 8 : 4);
+  const std::int64_t states = plan.split ? 0
+                                         : std::int64_t{plan.chunks} *
+                                               (chunk_threads / device.lanes + 1) * (wide ? 16 : 8);
+  return entries + list + keys + states + 2048;
+}
+
 }  // namespace
 
 TEST_SUITE_BEGIN("plan");
@@ -110,7 +130,7 @@ TEST_CASE("clusters only where the device has them, chunks only beyond") {
 
 TEST_CASE("top-k: enough groups for k, and room for what is above the bound") {
   for_all_shapes([](const row_shape& shape, const device_limits& device) {
-    for (const std::int64_t k : {1, 5, 64, 1024, 2048}) {
+    for (const std::int64_t k : {1, 5, 64, 1024, 2048, 20000, 1000000}) {
       if (k > shape.cols) {
         continue;
       }
@@ -118,6 +138,7 @@ TEST_CASE("top-k: enough groups for k, and room for what is above the bound") {
       for (const std::int64_t rows : {1, 4000}) {
         const topk_plan plan = plan_topk(shape, rows, k, device);
         CHECK(plan.capacity >= k);
+        CHECK(shared_bytes_of(plan, shape, device) <= device.shared_bytes);
         CHECK(std::int64_t{plan.chunks} * chunk_vectors >= vectors_of(shape));
         if (plan.group_vectors > 0) {
           CHECK(plan.groups * plan.group_vectors >= vectors_of(shape));

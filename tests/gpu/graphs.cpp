@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every entry point captured in a CUDA graph and replayed: after its first call none allocates
+// Every entry point captured in a graph and replayed: after its first call none allocates
 // nor synchronises, for capture refuses both.
-#include <softfold/cuda.hpp>
+#include "runtime_api.hpp"
+
 #include <softfold/softfold.hpp>
 
-#include <cuda_runtime_api.h>
 #include <doctest/doctest.h>
 
 #include <cstring>
@@ -15,7 +15,7 @@
 namespace softfold::test {
 namespace {
 
-void check(cudaError_t code) { REQUIRE_MESSAGE(code == cudaSuccess, cudaGetErrorString(code)); }
+void check(api::error code) { REQUIRE_MESSAGE(code == api::success, api::error_text(code)); }
 
 /// What one call reads and writes.
 class fixture {
@@ -36,7 +36,7 @@ class fixture {
     x.upload(q, elements.data(), x.size());
     q.wait();
     spoil();
-    check(cudaMemset(partials.data(), 0, partials.size()));
+    check(api::fill(partials.data(), 0, partials.size()));
   }
 
   [[nodiscard]] const_matrix_ref input() const { return {x.data(), dtype::f32, rows, cols, cols}; }
@@ -59,7 +59,7 @@ class fixture {
   }
   void spoil() {
     for (buffer* b : {&y, &lse, &values, &indices}) {
-      check(cudaMemset(b->data(), 0xA5, b->size()));
+      check(api::fill(b->data(), 0xA5, b->size()));
     }
   }
 
@@ -76,12 +76,14 @@ class fixture {
 TEST_SUITE_BEGIN("graphs");
 
 TEST_CASE("every entry point is captured and replayed with the same result") {
-  cudaStream_t stream = nullptr;
-  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  api::stream stream = nullptr;
+  check(api::create_stream(&stream));
   {
     queue q = queue_on(stream);
     // Lanes, block, cluster, chunks.
-    for (const auto& [rows, cols] : {std::pair{50, 100}, {9, 5000}, {4, 70001}, {2, 600000}}) {
+    for (const auto& shape : {std::pair{50, 100}, {9, 5000}, {4, 70001}, {2, 600000}}) {
+      const int rows = shape.first;
+      const int cols = shape.second;
       fixture f(q, rows, cols);
       using work = std::function<void()>;
       const std::vector<std::pair<std::string, work>> calls = {
@@ -96,51 +98,53 @@ TEST_CASE("every entry point is captured and replayed with the same result") {
           {"logsumexp of states", [&] { logsumexp(q, f.states(), f.logs()); }},
           {"fold_topk", [&] { fold_topk(q, f.input(), f.states(), f.list(), f.columns()); }},
       };
-      for (const auto& [name, call] : calls) {
+      for (const auto& named : calls) {
+        const std::string& name = named.first;
+        const work& call = named.second;
         CAPTURE(name);
         CAPTURE(cols);
         f.spoil();
         call();
         const auto expected = f.results(q);
-        cudaGraph_t graph = nullptr;
-        check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+        api::graph graph = nullptr;
+        check(api::begin_capture(stream));
         call();
-        check(cudaStreamEndCapture(stream, &graph));
-        cudaGraphExec_t replay = nullptr;
-        check(cudaGraphInstantiate(&replay, graph, 0));
+        check(api::end_capture(stream, &graph));
+        api::replay replay = nullptr;
+        check(api::instantiate(&replay, graph));
         for (int run = 0; run < 2; ++run) {
           f.spoil();
-          check(cudaDeviceSynchronize());
-          check(cudaGraphLaunch(replay, stream));
+          check(api::synchronize_device());
+          check(api::launch(replay, stream));
           CHECK(f.results(q) == expected);
         }
-        check(cudaGraphExecDestroy(replay));
-        check(cudaGraphDestroy(graph));
+        check(api::destroy(replay));
+        check(api::destroy(graph));
       }
     }
   }
-  check(cudaStreamDestroy(stream));
+  check(api::destroy(stream));
 }
 
 TEST_CASE("a capture that would have to allocate is refused, and says what to do") {
-  cudaStream_t stream = nullptr;
-  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  api::stream stream = nullptr;
+  check(api::create_stream(&stream));
   {
     queue q = queue_on(stream);
     fixture f(q, 2, 600000);
-    cudaGraph_t graph = nullptr;
-    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    api::graph graph = nullptr;
+    check(api::begin_capture(stream));
     std::string text;
     try {
       softmax(q, f.input(), f.output());
     } catch (const error& e) {
       text = e.what();
     }
-    check(cudaStreamEndCapture(stream, &graph));
-    check(cudaGraphDestroy(graph));
+    check(api::end_capture(stream, &graph));
+    check(api::destroy(graph));
     CHECK(text.find("reserve()") != std::string::npos);
   }
-  check(cudaStreamDestroy(stream));
+  check(api::destroy(stream));
 }
 
 TEST_CASE("memory of the host is refused by name") {
@@ -148,7 +152,7 @@ TEST_CASE("memory of the host is refused by name") {
   std::vector<float> mine(4);
   buffer y(q, 16);
   int reads_host_memory = 0;
-  check(cudaDeviceGetAttribute(&reads_host_memory, cudaDevAttrPageableMemoryAccess, 0));
+  check(api::reads_host_memory(&reads_host_memory));
   if (reads_host_memory == 0) {
     std::string text;
     try {

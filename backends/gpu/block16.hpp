@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <softfold/config.hpp>
+
+#include <cstdint>
+
+namespace softfold::gpu {
+inline namespace SOFTFOLD_BACKEND {
+
+/// 16 bytes of memory that is read or written once.
+struct alignas(16) block16 {
+  std::uint32_t words[4];
+};
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold::gpu

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// What the kernels of backends/gpu need of a device language, with wavefronts of 32 or 64 lanes.
+/// backends/cuda has the same names.
+#pragma once
+
+#ifdef SOFTFOLD_HIP_ON_HOST
+#include "host/lanes.hpp"
+#else
+#include "amdgpu.hpp"
+#endif
+
+#include <softfold/config.hpp>
+#include <softfold/dtype.hpp>
+
+#include <cstdint>
+#include <type_traits>
+
+namespace softfold::gpu {
+inline namespace SOFTFOLD_BACKEND {
+
+/// Calls body with the number of lanes of the device's wavefronts as a compile-time constant. The
+/// number comes from the runtime: the host's part of a program has none of its own.
+template <class Body>
+void with_lanes(int lanes, Body&& body) {
+  if (lanes == 32) {
+    body(std::integral_constant<int, 32>());
+  } else {
+    body(std::integral_constant<int, 64>());
+  }
+}
+
+/// A bit for each lane.
+using lane_mask = std::uint64_t;
+__device__ inline int count(lane_mask lanes) { return __builtin_popcountll(lanes); }
+/// The lowest lane of a mask that has one.
+__device__ inline int first_lane(lane_mask lanes) { return __builtin_ctzll(lanes); }
+/// The lanes below the caller's.
+__device__ inline lane_mask lanes_below() { return (lane_mask{1} << lane_number()) - 1; }
+__device__ inline int leading_zeros(std::uint64_t x) { return x == 0 ? 64 : __builtin_clzll(x); }
+
+/// The larger; NaN if one is NaN. The hardware's own maximum would give the other one.
+__device__ inline float max_or_nan(float a, float b) { return a > b || a != a ? a : b; }
+__device__ inline double max_or_nan(double a, double b) { return a > b || a != a ? a : b; }
+
+__device__ inline float to_float(bfloat16 x) { return static_cast<float>(x); }
+/// Rounded to nearest even, in the upper half; of a NaN, some NaN.
+__device__ inline std::uint32_t rounded_to_bfloat16(float x) {
+  const std::uint32_t bits = __float_as_uint(x);
+  return x != x ? bits | 0x400000U : bits + 0x7fffU + (bits >> 16 & 1U);
+}
+__device__ inline bfloat16 to_bfloat16(float x) {
+  return bfloat16::from_bits(static_cast<std::uint16_t>(rounded_to_bfloat16(x) >> 16));
+}
+/// Two at once, the first in the low half.
+__device__ inline std::uint32_t to_half_pair(float low, float high) {
+  return std::uint32_t{to_half(low).bits} | std::uint32_t{to_half(high).bits} << 16;
+}
+__device__ inline std::uint32_t to_bfloat16_pair(float low, float high) {
+  return rounded_to_bfloat16(low) >> 16 | (rounded_to_bfloat16(high) & 0xffff0000U);
+}
+
+/// The larger halves of two pairs of 16-bit elements; NaN if one is NaN.
+template <class In>
+__device__ inline std::uint32_t max_of_pairs(std::uint32_t a, std::uint32_t b) {
+  const auto larger = [](std::uint32_t x, std::uint32_t y) {
+    const float as_float = to_float(In::from_bits(static_cast<std::uint16_t>(x)));
+    const bool first =
+        as_float > to_float(In::from_bits(static_cast<std::uint16_t>(y))) || as_float != as_float;
+    return first ? x : y;
+  };
+  return larger(a & 0xffffU, b & 0xffffU) | larger(a >> 16, b >> 16) << 16;
+}
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold::gpu

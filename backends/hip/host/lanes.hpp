@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// The part of device.hpp for lanes that the processor runs.
+#pragma once
+
+#include "simt.hpp"
+
+#include <gpu/block16.hpp>
+#include <softfold/config.hpp>
+#include <softfold/dtype.hpp>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+// The words of the language, which are no names of C++.
+#define __global__
+#define __device__
+#define __host__
+#define __shared__ thread_local
+#define __launch_bounds__(...)
+
+namespace softfold::gpu {
+inline namespace SOFTFOLD_BACKEND {
+
+using std::exp;
+using std::fma;
+using std::isfinite;
+using std::log;
+
+// Functions of the language that the kernels call.
+inline float __uint_as_float(std::uint32_t x) { return std::bit_cast<float>(x); }
+inline std::uint32_t __float_as_uint(float x) { return std::bit_cast<std::uint32_t>(x); }
+inline double __hiloint2double(int high, int low) {
+  return std::bit_cast<double>(std::uint64_t{static_cast<std::uint32_t>(high)} << 32 |
+                               static_cast<std::uint32_t>(low));
+}
+inline int __double2loint(double x) { return static_cast<int>(std::bit_cast<std::uint64_t>(x)); }
+inline int __double2hiint(double x) {
+  return static_cast<int>(std::bit_cast<std::uint64_t>(x) >> 32);
+}
+inline void __syncthreads() { simt::synchronize_block(); }
+inline int __syncthreads_or(int predicate) { return simt::any_of_block(predicate != 0) ? 1 : 0; }
+template <class T>
+T atomicAdd(T* to, T value) {
+  return __atomic_fetch_add(to, value, __ATOMIC_RELAXED);
+}
+
+template <int lanes>
+inline constexpr bool target_has_lanes = true;
+inline void stop_wrong_lanes() {}
+
+inline int lane_number() { return static_cast<int>(threadIdx.x) % simt::lanes(); }
+template <class T>
+T shuffle(T value, int from) {
+  const std::byte* const values = simt::exchange(&value, sizeof(T));
+  std::memcpy(&value, values + from * simt::place_bytes, sizeof(T));
+  return value;
+}
+template <class T>
+T shuffle_xor(T value, int mask) {
+  return shuffle(value, lane_number() ^ mask);
+}
+inline void synchronize_warp() { simt::exchange(nullptr, 0); }
+
+inline std::uint64_t ballot(bool predicate) {
+  const std::byte* const values = simt::exchange(&predicate, sizeof(bool));
+  std::uint64_t mask = 0;
+  for (int lane = 0; lane < simt::lanes(); ++lane) {
+    mask |= std::uint64_t{values[lane * simt::place_bytes] != std::byte{0}} << lane;
+  }
+  return mask;
+}
+
+/// As the hardware's instruction: results below 2^-126 are 0.
+inline float fast_exp2(float x) { return x < -126 ? 0.0F : std::exp2(x); }
+inline float fast_reciprocal(float x) { return 1 / x; }
+
+inline float to_float(half x) { return static_cast<float>(x); }
+inline half to_half(float x) { return half(x); }
+
+inline unsigned char* dynamic_shared_memory() { return simt::shared_memory(); }
+inline void forget_origin(int&) {}
+template <class T>
+void forget_origin(T*&) {}
+inline block16 load_once(const block16* from) { return *from; }
+inline void store_once(block16* to, const block16& v) { *to = v; }
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold::gpu

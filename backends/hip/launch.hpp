@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Kernel launches. backends/cuda has the same names.
+#pragma once
+
+#ifdef SOFTFOLD_HIP_ON_HOST
+#include "host/launch_grid.hpp"
+#else
+#include "launch_grid.hpp"
+#endif
+
+namespace softfold::gpu {
+inline namespace SOFTFOLD_BACKEND {
+
+template <class... Parameters>
+void launch(stream_handle stream, void (*kernel)(Parameters...), std::int64_t blocks, int threads,
+            std::type_identity_t<Parameters>... arguments) {
+  launch_shared(stream, kernel, blocks, threads, 0, arguments...);
+}
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold::gpu

@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "clusters.hpp"
+
+#include <gpu/rows.inl>
+
+SOFTFOLD_GPU_ROWS(bfloat16);

@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks the code that the compiler made of the kernels for one architecture.
+
+    code.py --target gfx90a --tools DIRECTORY-OR-SUFFIX... OBJECT...
+
+Reads the metadata and the disassembly of every kernel in the host objects and fails, naming the
+kernel, if one uses scratch memory, spills, lost its 128-bit loads or stores or the moves between
+lanes of its reductions, needs more registers or LDS than the plans reckon with, or if a kernel for
+the other wavefront width is more than a trap.
+"""
+import argparse
+import collections
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+# Registers of a lane of one SIMD, allocated in granules, and its most wavefronts: LLVM's "User Guide
+# for AMDGPU Backend" and the instruction set references.
+Target = collections.namedtuple("Target", "lanes registers granule waves")
+GCN = Target(64, 256, 4, 10)  # gfx908's accumulation registers are others
+TARGETS = {
+    "gfx900": GCN, "gfx906": GCN, "gfx908": GCN,
+    "gfx90a": Target(64, 512, 8, 8), "gfx940": Target(64, 512, 8, 8), "gfx942": Target(64, 512, 8, 8),
+    "gfx1030": Target(32, 1024, 16, 16), "gfx1100": Target(32, 1536, 24, 16),
+}
+
+# What a kind of kernel has to have. vectors: of each thread, if no template argument tells.
+# in_flight: KiB of loads on their way to a compute unit, which its wavefronts' number decides.
+# sgpr_spills: to lanes of vector registers, at most; they take no memory. flat: pointers to the LDS
+# or to global memory.
+Kind = collections.namedtuple("Kind", "loads stores reduces vectors in_flight sgpr_spills flat",
+                              defaults=(0, 64, 0, False))
+KINDS = {
+    "map_rows_by_lanes": Kind(True, True, True),
+    "map_row_by_block": Kind(True, True, True),
+    "map_chunk": Kind(True, True, True),
+    "reduce_rows_by_lanes": Kind(True, False, True),
+    "reduce_chunk": Kind(True, False, True),
+    "finish_rows": Kind(False, False, True, vectors=1),
+    "topk_scan_chunk": Kind(True, False, True, vectors=8),
+    "topk_rows_by_lanes": Kind(True, False, True, in_flight=16),  # k rounds of compares
+    "topk_row": Kind(True, False, True, vectors=8, sgpr_spills=80, flat=True),
+    "combine_states_of_rows": Kind(False, False, False, vectors=1),
+    "logsumexp_of_rows": Kind(False, False, False, vectors=1),
+    "merge_lists": Kind(False, False, False, vectors=1),
+}
+MOST_LDS = 2048  # static; the plans leave as much of the 64 KiB
+FORBIDDEN = re.compile(r"^(scratch_|buffer_(load|store)|flat_(load|store)|s_swappc)")
+
+
+def run(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def code_object(tools, target, host_object, directory):
+    """The target's code in a host object."""
+    bundle, code = pathlib.Path(directory, "bundle"), pathlib.Path(directory, "code")
+    run(tools.objcopy, f"--dump-section=.hip_fatbin={bundle}", host_object, "/dev/null")
+    names = [n for n in run(tools.bundler, "-list", "-type=o", f"-input={bundle}").split()
+             if n.split("--")[-1].split(":")[0] == target]
+    if len(names) != 1:
+        sys.exit(f"{host_object}: no code for {target}")
+    run(tools.bundler, "-unbundle", "-type=o", f"-input={bundle}", f"-targets={names[0]}",
+        f"-output={code}")
+    return code
+
+
+def metadata_of(tools, code):
+    """Symbol -> {key: number} of every kernel."""
+    kernels = {}
+    for part in re.split(r"\n  - ", run(tools.readelf, "--notes", code))[1:]:
+        values = dict(re.findall(r"^ *\.(\w+): +(\S+)$", part, re.M))
+        if "wavefront_size" in values:
+            kernels[values["name"]] = {k: int(v) for k, v in values.items() if v.isdigit()}
+            kernels[values["name"]]["dynamic_stack"] = values.get("uses_dynamic_stack") == "true"
+    return kernels
+
+
+def instructions_of(tools, code):
+    """Symbol -> Counter of mnemonics."""
+    counts, current = {}, None
+    for line in run(tools.objdump, "-d", "--no-show-raw-insn", code).splitlines():
+        if label := re.match(r"[0-9a-f]+ <(.+)>:$", line):
+            current = counts.setdefault(label[1], collections.Counter())
+        elif current is not None and (instruction := re.match(r"\t(\w+)", line)):
+            current[instruction[1]] += 1
+    return counts
+
+
+# Of "map_rows_by_lanes<64, (...map_operation)1, half, float, 8>(...)".
+ELEMENT_BYTES = {"float": 4, "double": 8, "half": 2, "bfloat16": 2}
+
+
+def parsed(name):
+    """Kind, template arguments."""
+    match = re.search(r"::(\w+)<(.*)>\(", name)
+    arguments = [a.strip() for a in match[2].split(",")] if match else []
+    return (match[1] if match else name), [a.split("::")[-1].replace("map_operation)", "") for a in arguments]
+
+
+def faults(kind_name, arguments, target, data, counts):
+    """What is wrong with a kernel; and how many of its wavefronts a SIMD takes."""
+    kind = KINDS.get(kind_name)
+    if kind is None:
+        yield "a kernel that this test does not know"
+        return
+    if data["wavefront_size"] != target.lanes:
+        yield f"wavefronts of {data['wavefront_size']} lanes"
+    if arguments[0].isdigit() and int(arguments[0]) != target.lanes:
+        if counts["s_trap"] != 1 or sum(counts.values()) - counts["s_nop"] - counts["s_code_end"] > 8:
+            yield "code for another wavefront width, and not just a trap"
+        return
+    for key in ("private_segment_fixed_size", "vgpr_spill_count", "dynamic_stack"):
+        if data[key]:
+            yield f"{key} is {data[key]}"
+    if data["sgpr_spill_count"] > kind.sgpr_spills:
+        yield f"{data['sgpr_spill_count']} spills of scalar registers"
+    for mnemonic in counts:
+        if FORBIDDEN.match(mnemonic) and not (kind.flat and mnemonic.startswith("flat_")):
+            yield f"{counts[mnemonic]} {mnemonic}"
+    if data["group_segment_fixed_size"] > MOST_LDS:
+        yield f"{data['group_segment_fixed_size']} bytes of LDS"
+    vectors = kind.vectors or int(arguments[-1])
+    least = least_waves(target, data, vectors, kind.in_flight)
+    if waves_of(target, data) < least:
+        yield f"{data['vgpr_count']} registers: {waves_of(target, data)} wavefronts, not {least}"
+    if kind.loads and counts["global_load_dwordx4"] < vectors:
+        yield f"{counts['global_load_dwordx4']} 128-bit loads for {vectors} vectors"
+    if kind.stores:
+        input_bytes, output_bytes = (ELEMENT_BYTES[a] for a in arguments[-3:-1])
+        wanted = vectors * output_bytes // input_bytes
+        if counts["global_store_dwordx4"] < wanted:
+            yield f"{counts['global_store_dwordx4']} 128-bit stores for {wanted} vectors"
+    if kind.reduces:
+        if not any(m.endswith("_dpp") for m in counts):
+            yield "no data-parallel primitives"
+        if not counts["ds_swizzle_b32"]:
+            yield "no ds_swizzle_b32"
+        if target.lanes == 64 and not counts["ds_bpermute_b32"]:
+            yield "no ds_bpermute_b32"
+
+
+def least_waves(target, data, vectors, in_flight):
+    """On each of four SIMDs: those of a whole block, and what keeps the loads coming."""
+    of_block = data["max_flat_workgroup_size"] // (4 * target.lanes)
+    for_loads = -(-(in_flight << 10) // (4 * target.lanes * 16 * vectors))
+    return max(of_block, min(for_loads, 4 * 64 // target.lanes))
+
+
+def waves_of(target, data):
+    used = data["vgpr_count"] + (data.get("agpr_count", 0) if target.registers == 512 else 0)
+    return min(target.registers // (-(-max(used, 1) // target.granule) * target.granule),
+               target.waves)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--target", required=True)
+    for tool in ("objcopy", "bundler", "readelf", "objdump", "cxxfilt"):
+        parser.add_argument(f"--{tool}", required=True)
+    parser.add_argument("objects", nargs="+")
+    tools = parser.parse_args()
+    target = TARGETS.get(tools.target)
+    if target is None:
+        sys.exit(f"{tools.target}: this test does not know its registers")
+
+    bad, seen, widest = 0, collections.Counter(), {}
+    with tempfile.TemporaryDirectory() as directory:
+        for host_object in tools.objects:
+            code = code_object(tools, tools.target, host_object, directory)
+            counts = instructions_of(tools, code)
+            kernels = metadata_of(tools, code)
+            names = run(tools.cxxfilt, *kernels).splitlines()
+            for (symbol, data), name in zip(kernels.items(), names):
+                kind, arguments = parsed(name)
+                seen[kind] += 1
+                for fault in faults(kind, arguments, target, data, counts[symbol]):
+                    bad += 1
+                    print(f"{tools.target}: {kind}<{', '.join(arguments)}>: {fault}")
+                widest[kind] = max(widest.get(kind, (0,)), (data["vgpr_count"], waves_of(target, data)))
+    for kind in KINDS:
+        if not seen[kind]:
+            bad += 1
+            print(f"{tools.target}: no kernel {kind} was found")
+        else:
+            registers, waves = widest[kind]
+            print(f"{tools.target}: {kind}: {seen[kind]} kernels, up to {registers} vector registers,"
+                  f" {waves} wavefronts on a SIMD")
+    if bad:
+        sys.exit(f"{bad} faults")
+
+
+main()
