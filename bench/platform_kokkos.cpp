@@ -155,12 +155,11 @@ run_settings default_settings(bool quick) {
 #endif
 
 nlohmann::ordered_json describe_device() {
-  nlohmann::ordered_json device = {
-      {"kokkos", std::to_string(KOKKOS_VERSION / 10000) + '.' +
-                     std::to_string(KOKKOS_VERSION / 100 % 100) + '.' +
-                     std::to_string(KOKKOS_VERSION % 100)},
-      {"execution_space", Kokkos::DefaultExecutionSpace::name()},
-      {"concurrency", Kokkos::DefaultExecutionSpace().concurrency()}};
+  nlohmann::ordered_json device = {{"kokkos", std::to_string(KOKKOS_VERSION / 10000) + '.' +
+                                                  std::to_string(KOKKOS_VERSION / 100 % 100) + '.' +
+                                                  std::to_string(KOKKOS_VERSION % 100)},
+                                   {"execution_space", Kokkos::DefaultExecutionSpace::name()},
+                                   {"concurrency", Kokkos::DefaultExecutionSpace().concurrency()}};
 #ifdef KOKKOS_ENABLE_CUDA
   int index = 0;
   int driver = 0;

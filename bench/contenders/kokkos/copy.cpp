@@ -45,12 +45,12 @@ contender deep_copy_contender() {
 }
 
 contender copy_kernel_contender() {
-  return {.name = "copy_kernel", .role = role::ceiling, .prepare = [](const workload& w) -> work {
-            const copy_range range = range_of(w);
-            const copy_line body{static_cast<const line*>(range.from),
-                                 static_cast<line*>(range.to)};
-            return [body, bytes = range.bytes] { for_each_line(bytes, body); };
-          }};
+  return {
+      .name = "copy_kernel", .role = role::ceiling, .prepare = [](const workload& w) -> work {
+        const copy_range range = range_of(w);
+        const copy_line body{static_cast<const line*>(range.from), static_cast<line*>(range.to)};
+        return [body, bytes = range.bytes] { for_each_line(bytes, body); };
+      }};
 }
 
 }  // namespace softfold::bench

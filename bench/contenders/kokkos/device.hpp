@@ -26,9 +26,9 @@ struct alignas(16) line {
 template <class Body>
 void for_each_line(std::size_t bytes, const Body& body) {
   using policy = Kokkos::RangePolicy<device_exec, Kokkos::IndexType<std::int64_t>>;
-  Kokkos::parallel_for(
-      "softfold_bench",
-      policy(device_exec(), 0, static_cast<std::int64_t>(bytes / sizeof(line))), body);
+  Kokkos::parallel_for("softfold_bench",
+                       policy(device_exec(), 0, static_cast<std::int64_t>(bytes / sizeof(line))),
+                       body);
 }
 
 }  // namespace softfold::bench

@@ -18,7 +18,7 @@ std::vector<std::string> ceilings(const bench_case& /*c*/) { return {"deep_copy"
 #else
 
 std::vector<contender> all_contenders() {
-  return {softfold_contender(), softfold_serial_contender(), softfold_cpu_contender(),
+  return {softfold_contender(), softfold_serial_contender(),  softfold_cpu_contender(),
           memcpy_contender(),   copy_nontemporal_contender(), scan_contender()};
 }
 
