@@ -154,8 +154,8 @@ def _evaluate_kokkos(cases):
     on_host = [c for c in cases if not c.on_device]
     if on_device:
         return [_within("softmax, 1 Ki <= columns <= 64 Ki / copy", 0.85,
-                        [c for c in on_device if c.operation == "softmax" and c.rows > 32
-                         and 1024 <= c.cols <= 65536], lambda c: c.ceiling)]
+                        [c for c in on_device if c.group == "sweep" and 1024 <= c.cols <= 65536],
+                        lambda c: c.ceiling)]
     alone = [c for c in on_host if c.threads == 1]
     serial = [(c.label, c.serial_ratio, [c.key], c.loaded) for c in alone if c.serial_ratio]
     long_rows = [c for c in on_host if c.rows == 1 and c.cols in SCALING_COLUMNS
