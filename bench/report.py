@@ -140,10 +140,10 @@ LEGENDS = {  # by what the first case of a table is: on a device, of the kokkos 
           "times as quick this library is as the standard peer (cuDNN; CUB for logsumexp; for "
           "softmax + top-k the paper's safe softmax followed by its top-k), the quickest peer and "
           "a copy that moves as many bytes.\n",
-    (False, True): "Below: billions of elements in a second (medians) on Kokkos' default execution "
-                   "space; then as ratios of rates: that to the cpu backend on as many threads, "
-                   "Kokkos::Serial to the cpu backend (both on one thread where the case has one), "
-                   "the default space to Kokkos::Serial, and to the ceiling.\n",
+    (False, True): "Below: billions of elements in a second (medians) of Kokkos' default execution "
+                   "space, its ratio to the cpu backend on as many threads, that of Kokkos::Serial "
+                   "to the cpu backend on one, and those of the default space to Kokkos::Serial "
+                   "and to the ceiling.\n",
     (True, True): "Below: microseconds of a call (medians, caches flushed before each), then the "
                   "share of the copy rate.\n",
 }

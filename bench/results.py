@@ -83,7 +83,9 @@ class Case:
 
     @property
     def serial_ratio(self):
-        """How many times as quick as the cpu backend Kokkos::Serial is, or None."""
+        """How many times as quick as the cpu backend on one thread Kokkos::Serial is, or None."""
+        if self.threads != 1:
+            return None
         own, other = (self.seconds(SERIAL if SERIAL in self.results else SUBJECT),
                       self.seconds(CPU))
         return other / own if own and other else None
