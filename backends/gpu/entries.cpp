@@ -99,9 +99,12 @@ void run_topk(queue& q, const char* name, const core::topk_problem& p) {
   }
   topk_call call = {x,     p.indices.cols, p.indices, p.values, p.probabilities,
                     p.lse, p.partials,     scale,     p.policy, p.column_offset};
-  // The state of a row has the same bits with and without a list. A block that makes the list of a
-  // short row folds it in another order than lanes do; the row is in a cache for a second read.
-  if (p.partials.data != nullptr && plan_pass(x.shape()).kind == row_plan_kind::lanes) {
+  // The state of a row has the same bits with and without a list. Where the list's kernel folds the
+  // row in another order, the row is short, and in a cache for a second read.
+  const row_plan pass = plan_pass(x.shape());
+  const topk_plan plan = plan_topk(x.shape(), x.rows, call.k, q.self().limits());
+  if (p.partials.data != nullptr &&
+      (pass.kind == row_plan_kind::lanes || pass.threads != plan.threads)) {
     run(q.self(), reduction_call{x, p.partials.data, result_kind::partial, scale});
     call.partials = {};
   }

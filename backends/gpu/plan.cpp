@@ -102,11 +102,10 @@ row_plan in_chunks(std::int64_t vectors) {
   row_plan plan;
   plan.kind = row_plan_kind::chunks;
   plan.vectors = chunk_vectors_each;
-  plan.threads = chunk_threads;
   plan.chunks = static_cast<int>((vectors + chunk_vectors - 1) / chunk_vectors);
-  // Fewer vectors a thread leave a short row's bits as they are: the others would be empty.
-  while (plan.vectors > 1 && chunk_threads * plan.vectors / 2 >= vectors) {
-    plan.vectors /= 2;
+  plan.threads = 64;
+  while (plan.threads < chunk_threads && plan.threads * chunk_vectors_each < vectors) {
+    plan.threads *= 2;
   }
   return plan;
 }
@@ -116,7 +115,7 @@ row_plan in_chunks(std::int64_t vectors) {
 std::int64_t vectors_of(const row_shape& shape, int alignment) {
   const std::int64_t width = vector_bytes / shape.element_bytes;
   const std::int64_t skew =
-      (alignment - (shape.aligned ? vector_bytes : shape.element_bytes)) / shape.element_bytes;
+      alignment > shape.alignment ? (alignment - shape.alignment) / shape.element_bytes : 0;
   return (shape.cols + skew + width - 1) / width;
 }
 
@@ -164,14 +163,21 @@ topk_plan plan_topk(const row_shape& shape, std::int64_t rows, std::int64_t k,
     return capacity;
   };
   topk_plan plan;
-  plan.chunks = in_chunks(vectors).chunks;
+  plan.group_vectors = 0;
+  const row_plan pass = in_chunks(vectors);
+  plan.chunks = pass.chunks;
   constexpr std::int64_t most_listed = 128;
   constexpr int most_lists = 256;
-  plan.lists = has_packed_entries(shape) && k <= most_listed && plan.chunks <= most_lists;
+  const bool few_rows = rows < 2 * std::int64_t{device.multiprocessors};
+  plan.lists = has_packed_entries(shape) && k <= most_listed &&
+               (plan.chunks == 1 || (few_rows && plan.chunks <= most_lists));
   if (plan.lists) {
+    plan.threads = pass.threads;
+    while (plan.threads < chunk_threads && plan.threads < 2 * k) {  // the bound needs k threads
+      plan.threads *= 2;
+    }
     return plan;
   }
-  plan.group_vectors = 0;
   std::int64_t capacity = capacity_for(2 * k);
   for (const int group : {32, 8, 2, 1}) {
     const std::int64_t groups = (vectors + group - 1) / group;
@@ -195,8 +201,7 @@ topk_plan plan_topk(const row_shape& shape, std::int64_t rows, std::int64_t k,
   plan.shared_entries = capacity * (has_packed_entries(shape) ? 8 : 16) <= most.entries;
   const std::int64_t states =
       std::int64_t{plan.chunks} * (chunk_threads / device.lanes + 1) * (wide ? 16 : 8);
-  plan.split = plan.groups > most_groups || states > most.states ||
-               (plan.chunks > 1 && rows < 2 * std::int64_t{device.multiprocessors});
+  plan.split = plan.groups > most_groups || states > most.states || (plan.chunks > 1 && few_rows);
   return plan;
 }
 

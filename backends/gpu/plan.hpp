@@ -21,11 +21,12 @@ struct device_limits {
   std::int64_t shared_bytes = 65536;  ///< of shared memory, at most, that a block can have
 };
 
-/// A row of `cols` elements of `element_bytes`; `aligned`: every row starts at 16 bytes.
+/// A row of `cols` elements of `element_bytes`; every row starts at a multiple of `alignment`
+/// bytes: 32, 16, or an element's.
 struct row_shape {
   std::int64_t cols = 0;
   int element_bytes = 4;
-  bool aligned = true;
+  int alignment = 32;
 };
 
 /// Who works on a row.
@@ -50,7 +51,7 @@ struct row_plan {
 };
 
 /// Vectors that one thread block takes of a chunk: 32 KiB in flight for each block, several blocks
-/// on a multiprocessor.
+/// on a multiprocessor. Rows of less have smaller blocks.
 inline constexpr int chunk_threads = 256;
 inline constexpr int chunk_vectors_each = 8;
 inline constexpr int chunk_vectors = chunk_threads * chunk_vectors_each;
@@ -76,11 +77,12 @@ row_plan plan_pass(const row_shape& shape);
 /// Top-k of long rows. The row is read once; of each group of `group_vectors` vectors the largest
 /// element is remembered. The k groups with the largest of these hold the k best elements.
 struct topk_plan {
-  bool lists = false;     ///< small k: the k best of each chunk, then a merge; no groups
+  bool lists = false;     ///< the k best of each chunk, then a merge, if there are more; no groups
   int group_vectors = 8;  ///< a power of two; 0: k is too large for groups, all elements compete
   std::int64_t groups = 0;
-  int chunks = 1;      ///< of each row, as in a reduction
-  int capacity = 256;  ///< entries sorted at the end, a power of two
+  int chunks = 1;               ///< of each row, as in a reduction
+  int threads = chunk_threads;  ///< of a block; the state of a row depends on it
+  int capacity = 256;           ///< entries sorted at the end, a power of two
   bool split = false;  ///< chunks by blocks of their own, then a selection by one block a row
   bool shared_entries = true;  ///< what is sorted fits into shared memory
 };

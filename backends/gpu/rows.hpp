@@ -290,7 +290,7 @@ __global__ void __launch_bounds__(256)
 }
 
 /// A row, or a chunk of one.
-template <int lanes, class In, int V>
+template <int lanes, class In>
 __global__ void __launch_bounds__(chunk_threads) reduce_chunk(const reduction_arguments<In> call) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
@@ -299,10 +299,11 @@ __global__ void __launch_bounds__(chunk_threads) reduce_chunk(const reduction_ar
   __shared__ fold_memory<T> memory;
   const std::int64_t row = blockIdx.x / static_cast<unsigned>(call.chunks);
   const std::int64_t chunk = blockIdx.x % static_cast<unsigned>(call.chunks);
-  const int vectors = static_cast<int>(blockDim.x) * V;
+  const int vectors = static_cast<int>(blockDim.x) * chunk_vectors_each;
   const vector_range<In> range(call.x + row * call.x_stride, call.cols, call.memory,
                                chunk * vectors, vectors);
-  tile<In, V> own(range, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
+  tile<In, chunk_vectors_each> own(range, static_cast<int>(threadIdx.x),
+                                   static_cast<int>(blockDim.x));
   own.load();
   own.apply(call.map);
   const state<T> whole = combine_over_block<lanes>(
@@ -369,17 +370,17 @@ void with_vectors(int vectors, Body&& body) {
   }
 }
 
-/// The same for the chunks of a plan; for one by lanes, of a row in one vector of each thread.
-template <class Body>
-void with_chunk_vectors(const row_plan& plan, Body&& body) {
-  if (plan.kind != row_plan_kind::chunks || plan.vectors == 1) {
-    body(std::integral_constant<int, 1>());
-  } else if (plan.vectors == 2) {
-    body(std::integral_constant<int, 2>());
-  } else if (plan.vectors == 4) {
-    body(std::integral_constant<int, 4>());
+/// The same, or more, for a map: fewer kernels for results wider than the elements.
+template <class In, class Out, class Body>
+void with_vectors_of(int vectors, Body&& body) {
+  if constexpr (sizeof(Out) > sizeof(In)) {
+    with_vectors(vectors > 4 ? 8 : vectors, [&](auto v) {
+      if constexpr (v() <= 4 || v() == 8) {
+        body(v);
+      }
+    });
   } else {
-    body(std::integral_constant<int, chunk_vectors_each>());
+    with_vectors(vectors, body);
   }
 }
 
@@ -398,8 +399,7 @@ reduction_arguments<In> arguments_of(const input_rows& x, const scaling& scale) 
 template <int lanes, class In>
 void launch_chunk_states(reduction_arguments<In> call, const row_plan& plan, stream_handle stream) {
   call.chunks = plan.chunks;
-  launch(stream, reduce_chunk<lanes, In, chunk_vectors_each>, call.rows * plan.chunks,
-         chunk_threads, call);
+  launch(stream, reduce_chunk<lanes, In>, call.rows * plan.chunks, chunk_threads, call);
 }
 
 template <int lanes, class T>
@@ -441,7 +441,7 @@ void launch_map_as(const map_call& call, const row_plan& plan, void* scratch,
                                       1};
   switch (plan.kind) {
     case row_plan_kind::lanes:
-      with_vectors(plan.vectors, [&](auto v) {
+      with_vectors_of<In, Out>(plan.vectors, [&](auto v) {
         const std::int64_t blocks = divide_up(call.x.rows * plan.lanes, plan.threads);
         const std::size_t row_bytes = static_cast<std::size_t>(call.x.cols) * sizeof(Out);
         if (call.y_stride == call.x.cols && row_bytes % sector_bytes != 0) {
@@ -532,9 +532,7 @@ void launch_reduction_with(const reduction_call& call, const row_plan& plan, voi
       break;
   }
   if (plan.chunks == 1) {
-    with_chunk_vectors(plan, [&](auto v) {
-      launch(stream, reduce_chunk<lanes, In, v()>, call.x.rows, chunk_threads, arguments);
-    });
+    launch(stream, reduce_chunk<lanes, In>, call.x.rows, plan.threads, arguments);
     return;
   }
   auto* const parts = static_cast<state<T>*>(scratch);

@@ -135,8 +135,9 @@ class row_selection {
                           call.group_vectors
                     : 0) {}
 
-  /// Leaves the best elements in entries[0, k), in order; absent ones are none().
-  __device__ void run(const Key* keys) {
+  /// Calls emit(rank, entry) for the k best, and for absent ones with none().
+  template <class Emit>
+  __device__ void run(const Key* keys, const Emit& emit) {
     if (call_.group_vectors > 0) {
       collect_from_groups(keys);
     } else {
@@ -152,6 +153,9 @@ class row_selection {
     }
     __syncthreads();
     sort_descending<lanes>(entries_, n);
+    for (std::int64_t i = threadIdx.x; i < call_.k; i += blockDim.x) {
+      emit(i, entries_[i]);
+    }
   }
 
  private:
@@ -190,17 +194,9 @@ class row_selection {
     __syncthreads();
   }
 
-  /// By way of the groups' maxima.
-  __device__ void collect_from_groups(const Key* keys) {
+  /// Elements of the listed groups that reach a bound.
+  __device__ void append_from_list(int groups, Key bound) {
     constexpr int width = vector_width<In>;
-    const auto get = [&](std::int64_t g) { return keys[g]; };
-    const cut<Key> end = kth_largest<lanes, Key>(groups_, present_, memory_, get);
-    reset(listed);
-    for_each_selected<lanes>(groups_, end, memory_, get, [&](std::int64_t g) {
-      list_[atomicAdd(&counters_[listed], 1)] = ~static_cast<unsigned>(g);
-    });
-    reset(found);
-    const int groups = counters_[listed];
     const int vectors = groups * call_.group_vectors;
     for (int i = static_cast<int>(threadIdx.x); i < vectors; i += static_cast<int>(blockDim.x)) {
       const std::int64_t v = std::int64_t{~list_[i / call_.group_vectors]} * call_.group_vectors +
@@ -213,11 +209,25 @@ class row_selection {
 #pragma unroll
       for (int e = 0; e < width; ++e) {
         const Key key = core::order_key(element_of<In>(loaded, e));
-        if (key >= end.threshold && around.has(e)) {
+        if (key >= bound && around.has(e)) {
           append(around.base + e - x_, key);
         }
       }
     }
+  }
+
+  /// By way of the groups' maxima.
+  __device__ void collect_from_groups(const Key* keys) {
+    constexpr int width = vector_width<In>;
+    const auto get = [&](std::int64_t g) { return keys[g]; };
+    const cut<Key> end = kth_largest<lanes, Key>(groups_, present_, memory_, get);
+    reset(listed);
+    for_each_selected<lanes>(groups_, end, memory_, get, [&](std::int64_t g) {
+      list_[atomicAdd(&counters_[listed], 1)] = ~static_cast<unsigned>(g);
+    });
+    reset(found);
+    const int groups = counters_[listed];
+    append_from_list(groups, end.threshold);
     __syncthreads();
     if (counters_[found] <= call_.capacity) {
       return;
@@ -328,12 +338,11 @@ __global__ void __launch_bounds__(512, 2) topk_row(const topk_arguments<In> call
 
   row_selection<lanes, In, Entry> selection(
       call, x, entries, reinterpret_cast<unsigned*>(shared + layout.list), memory, counters);
-  selection.run(keys);
-
+  __syncthreads();  // the row's state is there
   const state<T> whole = call.folds ? row_state[0] : state<T>{};
-  for (std::int64_t i = threadIdx.x; i < call.k; i += blockDim.x) {
-    write_ranked<Entry>(call, x, row, i, entries[i], whole);
-  }
+  selection.run(keys, [&](std::int64_t rank, const Entry& e) {
+    write_ranked<Entry>(call, x, row, rank, e, whole);
+  });
   if (threadIdx.x == 0) {
     write_state(call, row, whole);
   }
@@ -388,10 +397,8 @@ void launch_topk_with(const topk_call& call, const topk_plan& plan, void* scratc
       auto* const lists = sizes.lists > 0
                               ? reinterpret_cast<packed_entry*>(memory + sizes.keys + sizes.states)
                               : nullptr;
-      with_chunk_vectors(row_plan, [&](auto v) {
-        launch(stream, topk_chunk<lanes, In, v()>, call.x.rows * plan.chunks, chunk_threads,
-               arguments, lists);
-      });
+      launch(stream, topk_chunk<lanes, In>, call.x.rows * plan.chunks, plan.threads, arguments,
+             lists);
       if (lists != nullptr) {
         launch(stream, topk_merge<lanes, In>, call.x.rows, merge_threads, arguments,
                static_cast<const packed_entry*>(lists));

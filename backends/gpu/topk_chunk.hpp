@@ -21,44 +21,49 @@ struct candidate_list {
   packed_entry entries[capacity];
   int found;
 
+  /// Whether more were found than there is room for; others may be appending.
+  [[nodiscard]] __device__ bool is_full() const {
+    return *static_cast<const volatile int*>(&found) > capacity;
+  }
   __device__ void append(packed_entry e) {
     const int at = atomicAdd(&found, 1);
     if (at < capacity) {
       entries[at] = e;
     }
   }
-
-  /// Calls emit(rank, entry) for the k best, absent ones last. All threads of the block call it,
-  /// after a barrier; at most `capacity` were found. O(found^2 / threads).
-  template <class Emit>
-  __device__ void rank(std::int64_t k, const Emit& emit) const {
-    const int n = found;
-    for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) {
-      const packed_entry e = entries[i];
-      int before = 0;
-      for (int j = 0; j < n; ++j) {
-        before += entries[j] > e ? 1 : 0;
-      }
-      if (before < k) {
-        emit(before, e);
-      }
-    }
-    for (std::int64_t i = n + static_cast<int>(threadIdx.x); i < k;
-         i += static_cast<int>(blockDim.x)) {
-      emit(i, entry_of<packed_entry>::none());
-    }
-  }
 };
 
-/// A number that the k-th largest of a block's `chunk_threads` keys reaches, and hardly any smaller
-/// key does; by one warp.
+/// Calls emit(rank, entry) for the k best of `list`, absent ones last. All threads of the block
+/// call it, after a barrier. Ranks are counted: O(found^2 / threads) steps, but no barrier.
+template <class Emit>
+__device__ inline void rank_entries(const candidate_list& list, std::int64_t k, const Emit& emit) {
+  const int n = list.found;
+  for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) {
+    const packed_entry e = list.entries[i];
+    int before = 0;
+    for (int j = 0; j < n; ++j) {
+      before += list.entries[j] > e ? 1 : 0;
+    }
+    if (before < k) {
+      emit(before, e);
+    }
+  }
+  for (std::int64_t i = n + static_cast<int>(threadIdx.x); i < k;
+       i += static_cast<int>(blockDim.x)) {
+    emit(i, entry_of<packed_entry>::none());
+  }
+}
+
+/// A number that the k-th largest of a block's keys, one for each thread, reaches, and hardly any
+/// smaller key does; by one warp, by halving.
 template <int lanes>
 __device__ inline std::uint32_t bound_of_keys(const std::uint32_t* keys, std::int64_t k) {
   constexpr int each = chunk_threads / lanes;
   std::uint32_t own[each];
 #pragma unroll
   for (int i = 0; i < each; ++i) {
-    own[i] = keys[i * lanes + static_cast<int>(threadIdx.x)];
+    const int at = i * lanes + static_cast<int>(threadIdx.x);
+    own[i] = at < static_cast<int>(blockDim.x) ? keys[at] : 0;
   }
   std::uint32_t bound = 0;
   for (std::uint32_t bit = 0x80000000U; bit != 0; bit >>= 1) {
@@ -104,9 +109,9 @@ struct topk_chunk_memory {
 /// The k best of a chunk, of which too many reach `bound`. If none exceeds it, as in rows of equal
 /// numbers, the first columns are the best; else all elements of the chunk are read again, three
 /// times or more.
-template <int lanes, class In, int V, class T, class Emit>
+template <int lanes, class In, class T, class Emit>
 __device__ void rank_many(const topk_arguments<In>& call, const In* x,
-                          const vector_range<In>& range, const tile<In, V>& own,
+                          const vector_range<In>& range, const tile<In, chunk_vectors_each>& own,
                           std::uint32_t bound, topk_chunk_memory<T>& memory, const Emit& emit) {
   constexpr int width = vector_width<In>;
   const auto column_of = [&](int at) { return range.base + at - x; };
@@ -114,10 +119,10 @@ __device__ void rank_many(const topk_arguments<In>& call, const In* x,
   if (__syncthreads_or(threadIdx.x < range.size() && largest > bound ? 1 : 0) == 0) {
     const int lane = static_cast<int>(threadIdx.x) % lanes;
     const int warp = static_cast<int>(threadIdx.x) / lanes;
-    constexpr int warps = chunk_threads / lanes;
+    const int warps = static_cast<int>(blockDim.x) / lanes;
     std::int64_t seen = 0;
 #pragma unroll
-    for (int j = 0; j < V; ++j) {
+    for (int j = 0; j < chunk_vectors_each; ++j) {
       if (seen >= call.k) {
         break;
       }
@@ -167,12 +172,12 @@ __device__ void rank_many(const topk_arguments<In>& call, const In* x,
     memory.candidates.append(entry_of<packed_entry>::make(get(i), first - x + i));
   });
   __syncthreads();
-  memory.candidates.rank(call.k, emit);
+  rank_entries(memory.candidates, call.k, emit);
 }
 
 /// The list of a chunk to `lists`, its state to call.parts; or, if there are no lists, the results
 /// of a row of one chunk.
-template <int lanes, class In, int V>
+template <int lanes, class In>
 __global__ void __launch_bounds__(chunk_threads, 4)
     topk_chunk(const topk_arguments<In> call, packed_entry* lists) {
   if constexpr (!target_has_lanes<lanes>) {
@@ -180,7 +185,8 @@ __global__ void __launch_bounds__(chunk_threads, 4)
   }
   using T = arithmetic_t<In>;
   constexpr int width = vector_width<In>;
-  constexpr int warps = chunk_threads / lanes;
+  const int threads = static_cast<int>(blockDim.x);
+  const int warps = threads / lanes;
   __shared__ topk_chunk_memory<T> memory;
   const std::int64_t row = blockIdx.x / static_cast<unsigned>(call.chunks);
   const int chunk = static_cast<int>(blockIdx.x % static_cast<unsigned>(call.chunks));
@@ -190,7 +196,7 @@ __global__ void __launch_bounds__(chunk_threads, 4)
   const int thread = static_cast<int>(threadIdx.x);
   const int lane = thread % lanes;
   const int warp = thread / lanes;
-  tile<In, V> own(range, thread, chunk_threads);
+  tile<In, chunk_vectors_each> own(range, thread, threads);
   own.load();
   if (thread == 0) {
     memory.candidates.found = 0;
@@ -198,25 +204,31 @@ __global__ void __launch_bounds__(chunk_threads, 4)
   const std::uint32_t key = thread < range.size() ? core::order_key(own.max()) : 0;
   own.next_pass();
 
-  // By the warps' maxima, if k of them have elements, else by the threads'. Of these fewer than k
-  // may have elements, too; they have a vector each, and all elements are candidates.
-  const bool by_warps = call.k <= warps && call.k <= (range.size() + lanes - 1) / lanes;
+  // By the maxima of warps, of groups of 8 lanes, or of threads; if they are twice as many as k, or
+  // in ascending rows too many elements would reach the bound. Of the threads fewer than k may have
+  // elements: they have a vector each, and all are candidates.
+  const auto suffice = [&](int group) {
+    return 2 * call.k * group <= threads && (call.k - 1) * group < range.size();
+  };
+  constexpr int few_lanes = 8;
+  const int group = suffice(lanes) ? lanes : suffice(few_lanes) ? few_lanes : 1;
+  const bool few = group > 1 && threads / group <= lanes;
   std::uint32_t largest = key;
-  for (int mask = lanes / 2; mask > 0; mask /= 2) {
-    const std::uint32_t other = shuffle_xor(largest, mask);
-    largest = other > largest ? other : largest;
-  }
-  if (by_warps) {
-    if (lane == 0) {
-      memory.keys[warp] = largest;
+  if (few) {
+    for (int mask = 1; mask < group; mask *= 2) {
+      const std::uint32_t other = shuffle_xor(largest, mask);
+      largest = other > largest ? other : largest;
+    }
+    if (lane % group == 0) {
+      memory.keys[thread / group] = largest;
     }
   } else {
     memory.keys[thread] = key;
   }
   __syncthreads();
   std::uint32_t bound = 0;
-  if (by_warps) {
-    bound = kth_of_few<lanes>(memory.keys, warps, call.k);
+  if (few) {
+    bound = kth_of_few<lanes>(memory.keys, threads / group, call.k);
   } else {
     if (warp == 0) {
       const std::uint32_t of_keys = bound_of_keys<lanes>(memory.keys, call.k);
@@ -230,7 +242,10 @@ __global__ void __launch_bounds__(chunk_threads, 4)
   if (key >= bound && key != 0) {
     const T least = core::value_of_key<T>(bound);
 #pragma unroll
-    for (int j = 0; j < V; ++j) {
+    for (int j = 0; j < chunk_vectors_each; ++j) {
+      if (memory.candidates.is_full()) {
+        break;
+      }
 #pragma unroll
       for (int i = 0; i < width; ++i) {
         const T value = own.element(j, i);
@@ -272,7 +287,7 @@ __global__ void __launch_bounds__(chunk_threads, 4)
     }
   };
   if (memory.candidates.found <= candidate_list::capacity) {
-    memory.candidates.rank(call.k, emit);
+    rank_entries(memory.candidates, call.k, emit);
   } else {
     rank_many<lanes>(call, x, range, own, bound, memory, emit);
   }
@@ -347,7 +362,7 @@ __global__ void __launch_bounds__(merge_threads)
     __syncthreads();
   }
   const state<T> whole = row_state[0];
-  candidates.rank(call.k, [&](std::int64_t rank, packed_entry e) {
+  rank_entries(candidates, call.k, [&](std::int64_t rank, packed_entry e) {
     write_ranked<packed_entry>(call, x, row, rank, e, whole);
   });
   if (threadIdx.x == 0) {

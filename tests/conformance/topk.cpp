@@ -8,7 +8,7 @@ namespace {
 
 /// The values of k to test on a row: the ends, the documented fast range and beyond.
 std::vector<std::int64_t> choices_of_k(std::int64_t cols) {
-  std::vector<std::int64_t> all{0, 1, 2, 5, 50, 64, 1000, 1024, 1025, cols};
+  std::vector<std::int64_t> all{0, 1, 2, 5, 50, 64, 128, 129, 1000, 1024, 1025, cols};
   std::erase_if(all, [&](std::int64_t k) { return k > cols; });
   return all;
 }
@@ -50,6 +50,27 @@ TEST_CASE_TEMPLATE("long rows", T, SOFTFOLD_TEST_INPUT_TYPES) {
     }
     if (kind == distribution::normal || kind == distribution::few_values) {
       check_topk<T, std::int32_t>(q, p, 50257, columns);
+    }
+  }
+}
+
+// What bounds the k best of a part of a row may leave hardly any element out, and the parts' lists
+// may hardly differ.
+TEST_CASE_TEMPLATE("some large elements among many equal ones, in all parts of a row but one", T,
+                   SOFTFOLD_TEST_INPUT_TYPES) {
+  queue q;
+  for (const std::int64_t cols : {300, 9000, 90001}) {
+    for (const std::int64_t large : {0, 1, 3, 127}) {
+      problem<T> p({1, cols, distribution::all_equal, 1, 0, 0, 32500});
+      constexpr std::int64_t part = 8192;
+      for (std::int64_t c = 0; c < cols; ++c) {
+        const bool is_large = c / part != 1 && c % part % 61 == 60 && c % part / 61 < large;
+        p.x(0, c) = static_cast<T>(is_large ? 2.0F : 1.0F);
+      }
+      const auto columns = expected_columns(p, 129);
+      for (const std::int64_t k : {1, 5, 8, 16, 64, 128, 129}) {
+        check_topk<T, std::int32_t>(q, p, k, columns);
+      }
     }
   }
 }

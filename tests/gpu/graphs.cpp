@@ -28,7 +28,10 @@ class fixture {
         lse(q, bytes(rows)),
         values(q, bytes(rows * k)),
         indices(q, bytes(rows * k)),
-        partials(q, bytes(2 * rows)) {
+        partials(q, bytes(2 * rows)),
+        more_values(q, bytes(rows * k)),
+        more_indices(q, bytes(rows * k)),
+        more_partials(q, bytes(2 * rows)) {
     std::vector<float> elements(static_cast<std::size_t>(rows * cols));
     for (std::size_t i = 0; i < elements.size(); ++i) {
       elements[i] = static_cast<float>(static_cast<int>(i * 2654435761U % 2000U)) * 0.01F - 10;
@@ -45,6 +48,21 @@ class fixture {
   [[nodiscard]] matrix_ref columns() const { return {indices.data(), dtype::i32, rows, k, k}; }
   [[nodiscard]] vector_ref logs() const { return {lse.data(), dtype::f32, rows}; }
   [[nodiscard]] partials_ref states() const { return {partials.data(), dtype::f32, rows}; }
+
+  /// Those of another part of the rows, with the same elements.
+  [[nodiscard]] partials_ref more_states() const {
+    return {more_partials.data(), dtype::f32, rows};
+  }
+  void combine_with_more(queue& q) const {
+    fold_topk_options beside;
+    beside.column_offset = cols;
+    fold_topk(q, input(), more_states(), {more_values.data(), dtype::f32, rows, k, k},
+              {more_indices.data(), dtype::i32, rows, k, k}, beside);
+    fold_topk(q, input(), states(), list(), columns());
+    combine(q, more_states(), states());
+    combine_topk(q, {more_values.data(), dtype::f32, rows, k, k},
+                 {more_indices.data(), dtype::i32, rows, k, k}, list(), columns());
+  }
 
   /// All outputs' bytes.
   [[nodiscard]] std::vector<std::byte> results(queue& q) const {
@@ -65,7 +83,7 @@ class fixture {
 
   static constexpr std::int64_t k = 7;
   std::int64_t rows, cols;
-  buffer x, y, lse, values, indices, partials;
+  buffer x, y, lse, values, indices, partials, more_values, more_indices, more_partials;
 
  private:
   static std::size_t bytes(std::int64_t count) { return static_cast<std::size_t>(count) * 4; }
@@ -97,6 +115,7 @@ TEST_CASE("every entry point is captured and replayed with the same result") {
           {"log_normalize", [&] { log_normalize(q, f.input(), f.states(), f.output()); }},
           {"logsumexp of states", [&] { logsumexp(q, f.states(), f.logs()); }},
           {"fold_topk", [&] { fold_topk(q, f.input(), f.states(), f.list(), f.columns()); }},
+          {"combine and combine_topk", [&] { f.combine_with_more(q); }},
       };
       for (const auto& named : calls) {
         const std::string& name = named.first;

@@ -37,12 +37,12 @@ template <class Check>
 void for_all_shapes(const Check& check) {
   for (const device_limits& device : {without_clusters, with_clusters, wide_warps, little_shared}) {
     for (const int bytes : {2, 4, 8}) {
-      for (const bool aligned : {true, false}) {
+      for (const int alignment : {32, 16, bytes}) {
         for (const std::int64_t cols : column_counts()) {
           CAPTURE(bytes);
-          CAPTURE(aligned);
+          CAPTURE(alignment);
           CAPTURE(cols);
-          check(row_shape{cols, bytes, aligned}, device);
+          check(row_shape{cols, bytes, alignment}, device);
         }
       }
     }
@@ -78,8 +78,9 @@ void check_covers(const row_plan& plan, const row_shape& shape, const device_lim
       return;
     case row_plan_kind::chunks:
       CHECK(std::int64_t{plan.chunks} * chunk_vectors >= vectors);
-      CHECK(plan.threads == chunk_threads);
-      CHECK((plan.chunks > 1 ? plan.vectors == chunk_vectors_each
+      CHECK(plan.vectors == chunk_vectors_each);
+      CHECK(plan.threads <= chunk_threads);
+      CHECK((plan.chunks > 1 ? plan.threads == chunk_threads
                              : plan.threads * plan.vectors >= vectors));
       return;
   }
@@ -94,9 +95,9 @@ std::int64_t shared_bytes_of(const topk_plan& plan, const row_shape& shape,
       plan.shared_entries ? std::int64_t{plan.capacity} * (has_packed_entries(shape) ? 8 : 16) : 0;
   const std::int64_t list = plan.group_vectors > 0 ? std::int64_t{plan.capacity} * 4 : 0;
   const std::int64_t keys = plan.split ? 0 : plan.groups * (wide ? 8 : 4);
-  const std::int64_t states = plan.split ? 0
-                                         : std::int64_t{plan.chunks} *
-                                               (chunk_threads / device.lanes + 1) * (wide ? 16 : 8);
+  const std::int64_t states =
+      plan.split ? 0
+                 : std::int64_t{plan.chunks} * (chunk_threads / device.lanes + 1) * (wide ? 16 : 8);
   return entries + list + keys + states + 2048;
 }
 
@@ -105,12 +106,13 @@ std::int64_t shared_bytes_of(const topk_plan& plan, const row_shape& shape,
 TEST_SUITE_BEGIN("plan");
 
 TEST_CASE("vectors cover a row wherever it starts") {
-  CHECK(vectors_of({128, 4, true}) == 32);
-  CHECK(vectors_of({128, 4, false}) == 33);
-  CHECK(vectors_of({128, 4, true}, 32) == 33);
-  CHECK(vectors_of({128, 4, false}, 32) == 34);
-  CHECK(vectors_of({1, 2, false}) == 1);
-  CHECK(vectors_of({2, 2, false}) == 2);
+  CHECK(vectors_of({128, 4, 16}) == 32);
+  CHECK(vectors_of({128, 4, 4}) == 33);
+  CHECK(vectors_of({128, 4, 32}, 32) == 32);
+  CHECK(vectors_of({128, 4, 16}, 32) == 33);
+  CHECK(vectors_of({128, 4, 4}, 32) == 34);
+  CHECK(vectors_of({1, 2, 2}) == 1);
+  CHECK(vectors_of({2, 2, 2}) == 2);
 }
 
 TEST_CASE("every plan covers the row and fits the device") {
@@ -121,11 +123,11 @@ TEST_CASE("every plan covers the row and fits the device") {
 }
 
 TEST_CASE("clusters only where the device has them, chunks only beyond") {
-  const row_shape long_row = {131072, 4, true};
+  const row_shape long_row = {131072, 4, 32};
   CHECK(plan_map(long_row, with_clusters).kind == row_plan_kind::cluster);
   CHECK(plan_map(long_row, without_clusters).kind == row_plan_kind::chunks);
-  CHECK(plan_map({1 << 20, 4, true}, with_clusters).kind == row_plan_kind::chunks);
-  CHECK(plan_map({524288, 4, true}, with_clusters).kind == row_plan_kind::stream);
+  CHECK(plan_map({1 << 20, 4, 32}, with_clusters).kind == row_plan_kind::chunks);
+  CHECK(plan_map({524288, 4, 32}, with_clusters).kind == row_plan_kind::stream);
 }
 
 TEST_CASE("top-k: enough groups for k, and room for what is above the bound") {
@@ -140,6 +142,10 @@ TEST_CASE("top-k: enough groups for k, and room for what is above the bound") {
         CHECK(plan.capacity >= k);
         CHECK(shared_bytes_of(plan, shape, device) <= device.shared_bytes);
         CHECK(std::int64_t{plan.chunks} * chunk_vectors >= vectors_of(shape));
+        if (plan.lists) {
+          CHECK(plan.threads >= std::min<std::int64_t>(2 * k, chunk_threads));
+          CHECK((plan.chunks == 1 || plan.threads == chunk_threads));
+        }
         if (plan.group_vectors > 0) {
           CHECK(plan.groups * plan.group_vectors >= vectors_of(shape));
           CHECK(plan.groups >= 2 * k);
@@ -149,7 +155,7 @@ TEST_CASE("top-k: enough groups for k, and room for what is above the bound") {
       // What is computed does not depend on the number of rows, only who computes it.
       const topk_plan one = plan_topk(shape, 1, k, device);
       const topk_plan many = plan_topk(shape, 4000, k, device);
-      CHECK(one.group_vectors == many.group_vectors);
+      CHECK(one.threads == many.threads);
       CHECK(one.chunks == many.chunks);
     }
   });
