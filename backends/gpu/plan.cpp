@@ -106,6 +106,14 @@ row_plan in_chunks(std::int64_t vectors) {
   return plan;
 }
 
+row_plan in_chunks_read_twice(std::int64_t vectors, const device_limits& device) {
+  row_plan plan = in_chunks(vectors);
+  if (device.cache_bytes > 0) {  // half of it is for what is written
+    plan.batch_rows = std::max<std::int64_t>(device.cache_bytes / 2 / (vectors * vector_bytes), 1);
+  }
+  return plan;
+}
+
 }  // namespace
 
 std::int64_t vectors_of(const row_shape& shape) {
@@ -127,7 +135,7 @@ row_plan plan_map(const row_shape& shape, const device_limits& device) {
   if (vectors <= (clusters ? best_block : most_threads * each)) {
     return in_block(vectors, each, device);
   }
-  return clusters ? in_cluster(vectors, device) : in_chunks(vectors);
+  return clusters ? in_cluster(vectors, device) : in_chunks_read_twice(vectors, device);
 }
 
 row_plan plan_pass(const row_shape& shape) {

@@ -21,9 +21,10 @@ struct device_properties {
   std::string architecture;  ///< "sm_90", "gfx90a"
   int lanes = 32;            ///< of a warp or wavefront
   int multiprocessors = 0;
-  int cluster_blocks = 0;  ///< most blocks of a cluster; 0: none
+  int cluster_blocks = 0;        ///< most blocks of a cluster; 0: none
   std::size_t shared_bytes = 0;  ///< of shared memory, at most, that a block can have
   std::size_t l2_bytes = 0;
+  std::size_t cache_bytes = 0;     ///< see device_limits
   bool reads_host_memory = false;  ///< kernels can follow any pointer of the host
 };
 

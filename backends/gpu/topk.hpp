@@ -282,8 +282,8 @@ __global__ void __launch_bounds__(512, 2) topk_row(const topk_arguments<In> call
   const std::int64_t row = blockIdx.x;
   const In* const x = call.x + row * call.x_stride;
   const int warps = static_cast<int>(blockDim.x) / lanes;
-  const bool scans = call.keys == nullptr && call.parts == nullptr &&
-                     (call.folds || call.group_vectors > 0);
+  const bool scans =
+      call.keys == nullptr && call.parts == nullptr && (call.folds || call.group_vectors > 0);
   const topk_layout<In, Entry> layout(call.capacity, call.entries == nullptr, call.groups,
                                       call.keys == nullptr, scans ? call.chunks * (warps + 1) : 0,
                                       0);
@@ -390,10 +390,9 @@ void launch_topk_with(const topk_call& call, const topk_plan& plan, void* scratc
   }
   const bool scans = arguments.keys == nullptr && arguments.parts == nullptr &&
                      (arguments.folds || plan.group_vectors > 0);
-  const topk_layout<In, Entry> layout(plan.capacity, arguments.entries == nullptr, plan.groups,
-                                      arguments.keys == nullptr,
-                                      scans ? plan.chunks * (threads / lanes + 1) : 0,
-                                      plan.group_vectors > 0 ? plan.capacity : 0);
+  const topk_layout<In, Entry> layout(
+      plan.capacity, arguments.entries == nullptr, plan.groups, arguments.keys == nullptr,
+      scans ? plan.chunks * (threads / lanes + 1) : 0, plan.group_vectors > 0 ? plan.capacity : 0);
   launch_shared(stream, topk_row<lanes, In, Entry>, call.x.rows, threads, layout.bytes, arguments);
 }
 

@@ -52,10 +52,10 @@ __device__ inline int dpp(int word) {
   return __builtin_amdgcn_update_dpp(0, word, control, 0xf, 0xf, true);
 }
 // Controls of "Data Parallel Primitives" in AMD's instruction set references.
-constexpr int quad_xor_1 = 0xb1;      // quad_perm:[1,0,3,2]
-constexpr int quad_xor_2 = 0x4e;      // quad_perm:[2,3,0,1]
-constexpr int quad_xor_3 = 0x1b;      // quad_perm:[3,2,1,0]
-constexpr int row_rotate_8 = 0x128;   // within 16 lanes: lane ^ 8
+constexpr int quad_xor_1 = 0xb1;        // quad_perm:[1,0,3,2]
+constexpr int quad_xor_2 = 0x4e;        // quad_perm:[2,3,0,1]
+constexpr int quad_xor_3 = 0x1b;        // quad_perm:[3,2,1,0]
+constexpr int row_rotate_8 = 0x128;     // within 16 lanes: lane ^ 8
 constexpr int row_half_mirror = 0x141;  // within 8 lanes: lane ^ 7
 
 __device__ inline int read_lane(int word, int from) {
@@ -130,7 +130,8 @@ namespace detail {
 using words4 = std::uint32_t __attribute__((ext_vector_type(4)));
 }
 __device__ inline block16 load_once(const block16* from) {
-  const detail::words4 v = __builtin_nontemporal_load(reinterpret_cast<const detail::words4*>(from));
+  const detail::words4 v =
+      __builtin_nontemporal_load(reinterpret_cast<const detail::words4*>(from));
   return {{v.x, v.y, v.z, v.w}};
 }
 __device__ inline void store_once(block16* to, const block16& v) {

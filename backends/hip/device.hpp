@@ -37,9 +37,7 @@ __device__ inline int count(lane_mask lanes) { return __builtin_popcountll(lanes
 __device__ inline int first_lane(lane_mask lanes) { return __builtin_ctzll(lanes); }
 /// The lanes below the caller's.
 __device__ inline lane_mask lanes_below() { return (lane_mask{1} << lane_number()) - 1; }
-__device__ inline int leading_zeros(std::uint64_t x) {
-  return x == 0 ? 64 : __builtin_clzll(x);
-}
+__device__ inline int leading_zeros(std::uint64_t x) { return x == 0 ? 64 : __builtin_clzll(x); }
 
 /// The larger; NaN if one is NaN. The hardware's own maximum would give the other one.
 __device__ inline float max_or_nan(float a, float b) { return a > b || a != a ? a : b; }
@@ -67,8 +65,8 @@ template <class In>
 __device__ inline std::uint32_t max_of_pairs(std::uint32_t a, std::uint32_t b) {
   const auto larger = [](std::uint32_t x, std::uint32_t y) {
     const float as_float = to_float(In::from_bits(static_cast<std::uint16_t>(x)));
-    const bool first = as_float > to_float(In::from_bits(static_cast<std::uint16_t>(y))) ||
-                       as_float != as_float;
+    const bool first =
+        as_float > to_float(In::from_bits(static_cast<std::uint16_t>(y))) || as_float != as_float;
     return first ? x : y;
   };
   return larger(a & 0xffffU, b & 0xffffU) | larger(a >> 16, b >> 16) << 16;

@@ -16,8 +16,11 @@ constexpr device_limits with_clusters = {
 // As of gfx90a and gfx1030.
 constexpr device_limits wide_warps = {
     .lanes = 64, .cluster_blocks = 0, .multiprocessors = 104, .shared_bytes = 65536};
-constexpr device_limits little_shared = {
-    .lanes = 32, .cluster_blocks = 0, .multiprocessors = 36, .shared_bytes = 65536};
+constexpr device_limits little_shared = {.lanes = 32,
+                                         .cluster_blocks = 0,
+                                         .multiprocessors = 36,
+                                         .shared_bytes = 65536,
+                                         .cache_bytes = 128 << 20};
 
 /// Column counts around powers of two, and between them.
 std::vector<std::int64_t> column_counts() {
@@ -87,9 +90,9 @@ std::int64_t shared_bytes_of(const topk_plan& plan, const row_shape& shape,
       plan.shared_entries ? std::int64_t{plan.capacity} * (has_packed_entries(shape) ? 8 : 16) : 0;
   const std::int64_t list = plan.group_vectors > 0 ? std::int64_t{plan.capacity} * 4 : 0;
   const std::int64_t keys = plan.split ? 0 : plan.groups * (wide ? 8 : 4);
-  const std::int64_t states = plan.split ? 0
-                                         : std::int64_t{plan.chunks} *
-                                               (chunk_threads / device.lanes + 1) * (wide ? 16 : 8);
+  const std::int64_t states =
+      plan.split ? 0
+                 : std::int64_t{plan.chunks} * (chunk_threads / device.lanes + 1) * (wide ? 16 : 8);
   return entries + list + keys + states + 2048;
 }
 
@@ -117,6 +120,14 @@ TEST_CASE("clusters only where the device has them, chunks only beyond") {
   CHECK(plan_map(long_row, without_clusters).kind == row_plan_kind::chunks);
   CHECK(plan_map({1 << 20, 4, true}, with_clusters).kind == row_plan_kind::chunks);
   CHECK(plan_map({524288, 4, true}, with_clusters).kind == row_plan_kind::cluster);
+}
+
+TEST_CASE("rows that are read twice are taken in batches that half of a cache holds") {
+  const row_shape shape = {1 << 20, 4, true};
+  CHECK(plan_map(shape, wide_warps).batch_rows == 0);
+  CHECK(plan_map(shape, little_shared).batch_rows == 16);
+  CHECK(plan_map({1 << 30, 4, true}, little_shared).batch_rows == 1);
+  CHECK(plan_map({1000, 4, true}, little_shared).batch_rows == 0);
 }
 
 TEST_CASE("top-k: enough groups for k, and room for what is above the bound") {

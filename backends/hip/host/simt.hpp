@@ -3,8 +3,8 @@
 /// Kernels on the processor, for tests of them where there is no GPU: each lane is a fiber, and the
 /// lanes of a wavefront meet wherever they exchange values. A block is run by one thread.
 ///
-/// It is stricter than a GPU: if some lanes of a wavefront reach an exchange or a barrier and others
-/// go elsewhere, the program stops and says so.
+/// It is stricter than a GPU: if some lanes of a wavefront reach an exchange or a barrier and
+/// others go elsewhere, the program stops and says so.
 #pragma once
 
 #include <softfold/config.hpp>
@@ -39,8 +39,9 @@ void run_block(std::int64_t block, std::int64_t blocks, int threads, std::size_t
 
 /// The running block's dynamic shared memory.
 unsigned char* shared_memory();
-/// For a lane of a running block: copies `size` bytes, at most 16, to the lane's place and returns the places of its wavefront's
-/// lanes, `place_bytes` each; all lanes call it. They stay until the lane's next call.
+/// For a lane of a running block: copies `size` bytes, at most 16, to the lane's place and returns
+/// the places of its wavefront's lanes, `place_bytes` each; all lanes call it. They stay until the
+/// lane's next call.
 inline constexpr int place_bytes = 16;
 const std::byte* exchange(const void* value, std::size_t size);
 /// All lanes of the block call it.
