@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// What the harness needs of a backend beside memory (buffer.hpp) and a clock (clock.hpp).
-/// platform_<backend>.cpp has all three; contenders/<backend>/ what is timed, cases_*.cpp on what.
+/// platform_<backend>.cpp has all three, or on a host platform_host.cpp the first two;
+/// contenders/<backend>/ has what is timed, cases_*.cpp on what.
 #pragma once
 
 #include <softfold/queue.hpp>

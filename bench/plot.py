@@ -31,6 +31,9 @@ STYLES = {  # colour, dashes
     "paper_online_fused": ("#b0729a", ""),
     "memcpy": (TEXT, "7 4"),
     "copy_kernel": (TEXT, "2 4"),
+    "deep_copy": (TEXT, "7 4"),
+    "softfold_cpu": ("#3b82f6", ""),
+    "softfold_serial": ("#1f9d6b", ""),
     "copy_nontemporal": (TEXT, "2 4"),
     "scan": (TEXT, "7 4"),
 }
@@ -38,8 +41,9 @@ NAMES = {"onednn": "oneDNN", "onednn_partial_sort": "oneDNN + partial_sort", "xn
          "pytorch": "PyTorch", "onnxruntime": "ONNX Runtime", "seed_safe": "safe loop",
          "seed_online": "online loop", "memcpy": "memcpy (ceiling)",
          "copy_nontemporal": "non-temporal copy (ceiling)", "scan": "read-only scan (ceiling)",
-         "copy_kernel": "copy kernel (ceiling)", "cudnn": "cuDNN", "cub": "CUB",
-         "triton": "Triton, one block", "torch_compile": "torch.compile",
+         "softfold_cpu": "cpu backend", "softfold_serial": "Kokkos::Serial",
+         "deep_copy": "deep_copy (ceiling)", "copy_kernel": "copy kernel (ceiling)",
+         "cudnn": "cuDNN", "cub": "CUB", "triton": "Triton, one block", "torch_compile": "torch.compile",
          "paper_naive": "paper: naive", "paper_safe": "paper: safe",
          "paper_online": "paper: online", "paper_safe_unfused": "paper: safe, then top-k",
          "paper_safe_fused": "paper: safe, fused", "paper_online_fused": "paper: online, fused"}

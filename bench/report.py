@@ -116,28 +116,41 @@ def case_table(cases, evaluated, style):
     roles = {n: r["role"] for c in cases for n, r in c.results.items()}
     names.sort(key=lambda n: order.get(roles[n], 2))
     on_device = cases[0].on_device
-    standard = "/ standard" if on_device else "/ oneDNN"
-    ceiling = "/ copy" if on_device else "/ ceiling"
-    titles = ["case", results.SUBJECT, *names, standard, "/ peer", ceiling, "targets"]
+    ratios = [("/ standard" if on_device else "/ oneDNN", lambda c: c.ratio(c.standard_peer)),
+              ("/ peer", lambda c: c.ratio(c.quickest_peer)),
+              ("/ copy" if on_device else "/ ceiling", lambda c: c.ratio(c.ceiling))]
+    if cases[0].backend == "kokkos":
+        on_host = [("/ cpu", ratios[0][1]), ("Serial / cpu", lambda c: c.serial_ratio),
+                   ("/ Serial", lambda c: c.ratio(results.SERIAL))]
+        ratios = ([] if on_device else on_host) + ratios[2:]
+    titles = ["case", results.SUBJECT, *names, *(title for title, _ in ratios), "targets"]
     rows = []
     for case in cases:
         cell = ((lambda name: microseconds(case, name)) if on_device
                 else (lambda name: number(case.rate(name), 3)))
         rows.append([case.label, *[cell(name) for name in (results.SUBJECT, *names)],
-                     number(case.ratio(case.standard_peer)),
-                     number(case.ratio(case.quickest_peer)),
-                     number(case.ratio(case.ceiling)), mark(case, evaluated)])
+                     *(number(ratio(case)) for _, ratio in ratios), mark(case, evaluated)])
     return style.table(titles, rows)
 
 
-LEGENDS = {
-    False: "Below: billions of elements in a second (medians), then how many times as quick as "
+LEGENDS = {  # by what the first case of a table is: on a device, of the kokkos backend
+    (False, False): "Below: billions of elements in a second (medians), then how many times as quick as "
            "oneDNN, the quickest peer and the ceiling this library is.\n",
-    True: "Below: microseconds of a call (medians, caches flushed before each), then how many "
+    (True, False): "Below: microseconds of a call (medians, caches flushed before each), then how many "
           "times as quick this library is as the standard peer (cuDNN; CUB for logsumexp; for "
           "softmax + top-k the paper's safe softmax followed by its top-k), the quickest peer and "
           "a copy that moves as many bytes.\n",
+    (False, True): "Below: billions of elements in a second (medians) of Kokkos' default execution "
+                   "space, its ratio to the cpu backend on as many threads, that of Kokkos::Serial "
+                   "to the cpu backend on one, and those of the default space to Kokkos::Serial "
+                   "and to the ceiling.\n",
+    (True, True): "Below: microseconds of a call (medians, caches flushed before each), then the "
+                  "share of the copy rate.\n",
 }
+
+
+def kind(case):
+    return case.on_device, case.backend == "kokkos"
 
 
 def report(cases, heads, style):
@@ -152,15 +165,14 @@ def report(cases, heads, style):
                      f"{len(cases)} cases. Their figures are not to be trusted.\n")
     parts += [style.heading("Targets"),
               style.table(["ratio", "target", "met", "worst", "where"], target_rows(evaluated))]
-    parts += [text for on_device, text in LEGENDS.items()
-              if any(c.on_device == on_device for c in cases)]
+    kinds = {kind(c) for c in cases}
+    parts += [text for which, text in LEGENDS.items() if which in kinds]
     for group in dict.fromkeys(c.group for c in cases):
         parts.append(style.heading(GROUPS.get(group, group)))
         members = [c for c in cases if c.group == group]
         for operation in dict.fromkeys(c.operation for c in members):
-            for on_device in (False, True):
-                chosen = [c for c in members if c.operation == operation
-                          and c.on_device == on_device]
+            for which in LEGENDS:
+                chosen = [c for c in members if c.operation == operation and kind(c) == which]
                 if chosen:
                     parts.append(case_table(chosen, evaluated, style))
     return "\n".join(parts)

@@ -4,20 +4,22 @@
 import json
 
 SUBJECT = "softfold"
-COPIES = ("memcpy", "copy_kernel")
+CPU, SERIAL = "softfold_cpu", "softfold_serial"  # beside the kokkos backend on a host
+COPIES = ("memcpy", "deep_copy", "copy_kernel")
 ELEMENT_BYTES = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2}
 STANDARD_PEERS = {  # the first that took part; another operation: the first list
-    "softmax": ("onednn", "cudnn"),
-    "logsumexp": ("onednn", "cub"),
-    "softmax_topk": ("onednn_partial_sort", "paper_safe_unfused", "pytorch"),
-    "topk": ("onednn", "pytorch"),
+    "softmax": ("onednn", "cudnn", CPU),
+    "logsumexp": ("onednn", "cub", CPU),
+    "softmax_topk": ("onednn_partial_sort", "paper_safe_unfused", "pytorch", CPU),
+    "topk": ("onednn", "pytorch", CPU),
 }
 
 
 class Case:
     """What was computed, and the seconds that each contender took for it."""
 
-    def __init__(self, record):
+    def __init__(self, record, backend=None):
+        self.backend = backend
         self.group = record["group"]
         self.operation = record["operation"]
         self.dtype = record["dtype"]
@@ -80,6 +82,15 @@ class Case:
         return other / own if own and other else None
 
     @property
+    def serial_ratio(self):
+        """How many times as quick as the cpu backend on one thread Kokkos::Serial is, or None."""
+        if self.threads != 1:
+            return None
+        own, other = (self.seconds(SERIAL if SERIAL in self.results else SUBJECT),
+                      self.seconds(CPU))
+        return other / own if own and other else None
+
+    @property
     def quickest_peer(self):
         peers = [r for r in self.results.values() if r["role"] == "peer"]
         return min(peers, key=lambda r: r["seconds"])["name"] if peers else None
@@ -111,7 +122,7 @@ def read(paths):
             raise ValueError(f"{path}: not a result of softfold_bench or peers.py")
         heads.append(document)
         for record in document["cases"]:
-            case = Case(record)
+            case = Case(record, document["machine"].get("backend"))
             if case.key in cases:
                 cases[case.key].add(record)
             else:

@@ -149,8 +149,31 @@ def _evaluate_gpu(cases):
     ]
 
 
+def _evaluate_kokkos(cases):
+    on_device = [c for c in cases if c.on_device]
+    on_host = [c for c in cases if not c.on_device]
+    if on_device:
+        return [_within("softmax, 1 Ki <= columns <= 64 Ki / copy", 0.85,
+                        [c for c in on_device if c.group == "sweep" and 1024 <= c.cols <= 65536],
+                        lambda c: c.ceiling)]
+    alone = [c for c in on_host if c.threads == 1]
+    serial = [(c.label, c.serial_ratio, [c.key], c.loaded) for c in alone if c.serial_ratio]
+    long_rows = [c for c in on_host if c.rows == 1 and c.cols in SCALING_COLUMNS
+                 and c.operation == "softmax" and c.threads == 2]
+    return [
+        Target("Kokkos::Serial / cpu backend, 1 thread", 0.5, serial),
+        _within("all threads / cpu backend on as many", 0.5,
+                [c for c in on_host if c.threads > 1], lambda c: results.CPU),
+        _within("one long row: 2 threads / Kokkos::Serial", 1.8, long_rows,
+                lambda c: results.SERIAL),
+    ]
+
+
 def evaluate(cases):
     """All targets, also those that no case speaks to."""
-    on_device = [c for c in cases if c.on_device]
-    return (_evaluate_gpu(on_device) if on_device else []) + (
-        _evaluate_cpu([c for c in cases if not c.on_device]) if len(on_device) < len(cases) else [])
+    kokkos = [c for c in cases if c.backend == "kokkos"]
+    on_device = [c for c in cases if c.on_device and c not in kokkos]
+    on_host = [c for c in cases if not c.on_device and c not in kokkos]
+    return ((_evaluate_kokkos(kokkos) if kokkos else [])
+            + (_evaluate_gpu(on_device) if on_device else [])
+            + (_evaluate_cpu(on_host) if on_host else []))

@@ -84,6 +84,13 @@ __device__ inline float fast_exp2(float x) {
   return result;
 }
 
+/// 1 / x within 2^-22, for x and 1 / x of ordinary size.
+__device__ inline float fast_reciprocal(float x) {
+  float result;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
 __device__ inline float to_float(half x) { return __half2float(__ushort_as_half(x.bits)); }
 __device__ inline float to_float(bfloat16 x) {
   return __uint_as_float(static_cast<std::uint32_t>(x.bits) << 16);
@@ -116,6 +123,10 @@ __device__ inline unsigned char* dynamic_shared_memory() {
 /// Hides a value's origin from the compiler, which would otherwise keep what it computed from it
 /// in registers for a second use.
 __device__ inline void forget_origin(int& v) { asm volatile("" : "+r"(v)); }
+template <class T>
+__device__ inline void forget_origin(T*& p) {
+  asm volatile("" : "+l"(p));
+}
 
 __device__ inline block16 load_once(const block16* from) {
   const uint4 v = __ldcs(reinterpret_cast<const uint4*>(from));

@@ -30,14 +30,10 @@ __device__ inline int rank() {
   return static_cast<int>(r);
 }
 
-/// Waits for all threads of the cluster; what they wrote before is seen after it.
-__device__ inline void synchronize() {
-  __syncthreads();  // the aligned barrier needs whole warps
-  asm volatile(
-      "barrier.cluster.arrive.release.aligned;\n"
-      "barrier.cluster.wait.acquire.aligned;" ::
-          : "memory");
-}
+/// Says that this thread is here. All threads of the cluster do, and wait after it.
+__device__ inline void arrive() { asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory"); }
+/// Waits for all threads' arrival: their blocks run, and their barriers are initialised.
+__device__ inline void wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
 
 }  // namespace cluster
 
@@ -130,7 +126,7 @@ class transfer_barrier {
   }
 
  private:
-  std::uint64_t word_;
+  std::uint64_t word_ = 0;  // a shared variable may have a constant initialiser, if without effect
 };
 
 #endif

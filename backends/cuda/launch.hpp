@@ -57,6 +57,16 @@ void launch_shared(stream_handle stream, void (*kernel)(Parameters...), std::int
   detail::launch(stream, kernel, blocks, threads, 1, shared_bytes, arguments...);
 }
 
+/// Clusters of `cluster` blocks, also of more than the 8 that any device runs.
+template <class... Parameters>
+void launch_clusters(stream_handle stream, void (*kernel)(Parameters...), std::int64_t clusters,
+                     int cluster, int threads, std::type_identity_t<Parameters>... arguments) {
+  check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                             cudaFuncAttributeNonPortableClusterSizeAllowed, 1),
+        "cudaFuncSetAttribute");
+  detail::launch(stream, kernel, clusters * cluster, threads, cluster, 0, arguments...);
+}
+
 /// As many clusters of `cluster` blocks as the device runs at once, at most `most`; they share the
 /// work among themselves.
 template <class... Parameters>

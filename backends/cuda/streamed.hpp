@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// softmax and log-softmax of rows that are too long for one block's registers: a cluster of blocks
-/// holds a row in its registers while bulk copies bring the next one into their shared memory. One
-/// read and one write of each row. As many clusters run as the device has room for, and take the
-/// rows in turn.
+/// softmax and log-softmax of rows that leave room for one or two blocks on a multiprocessor: while
+/// a cluster holds a row in its registers, bulk copies bring the next one into its shared memory,
+/// or nothing would be read while a row is written. One read and one write of each row. As many
+/// clusters run as the device has room for, and take the rows in turn.
 #pragma once
 
-#include "hopper.hpp"
-
-#include <gpu/rows.hpp>
+#include "clustered.hpp"
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
-
-inline constexpr int most_cluster_blocks = 16;
 
 #if SOFTFOLD_GPU_HOPPER
 
@@ -50,25 +46,25 @@ __global__ void __launch_bounds__(sizeof(In) == 8 ? 512 : 1024, 1)
   constexpr bool keep = tile<In, V>::keeps && op == map_operation::softmax;
   extern __shared__ block16 buffer[];  // [part]
   __shared__ transfer_barrier arrival;
-  __shared__ transfer_barrier exchanges[2];
-  __shared__ alignas(16) state<T> block_states[2][most_cluster_blocks];
+  __shared__ cluster_memory<T> states;
   __shared__ fold_memory<T> memory;
 
   const int rank = cluster::rank();
-  const std::int64_t team = blockIdx.x / blocks;
-  const std::int64_t teams = gridDim.x / blocks;
+  const std::int64_t team = blockIdx.x / static_cast<unsigned>(blocks);
+  const std::int64_t teams = gridDim.x / static_cast<unsigned>(blocks);
   const auto range_of = [&](std::int64_t row) {
-    return vector_range<In>(call.x + row * call.x_stride, call.cols, call.memory(),
+    return vector_range<In>(call.x + row * call.x_stride, call.cols, call.memory,
                             std::int64_t{rank} * part, part);
   };
   if (threadIdx.x == 0) {
     arrival.initialise(copy_arrivals);
-    exchanges[0].initialise(1);
-    exchanges[1].initialise(1);
+    states.initialise();
   }
-  cluster::synchronize();
+  cluster::arrive();
   // One row for each cluster: nothing to overlap, and no way round by shared memory.
   const bool direct = call.rows <= teams;
+  __syncthreads();
+  cluster::wait();
   if (!direct && team < call.rows) {
     start_copy(range_of(team), arrival, buffer);
   }
@@ -91,20 +87,10 @@ __global__ void __launch_bounds__(sizeof(In) == 8 ? 512 : 1024, 1)
     own.apply(call.map);
     const state<T> warp = fold_tile<lanes, precision_for<Out>, keep>(own, call.scale, lanes);
     const state<T> block = combine_over_block<lanes>(warp, call.scale, memory);
-    // Other blocks may be one row ahead, so two places take turns.
-    const int place = round % 2;
-    if (threadIdx.x == 0) {
-      exchanges[place].arrive_and_expect(static_cast<unsigned>(blocks * sizeof(state<T>)));
-    }
-    if (threadIdx.x < static_cast<unsigned>(blocks)) {
-      exchanges[place].send(&block_states[place][rank], block, static_cast<int>(threadIdx.x));
-    }
-    exchanges[place].wait_for_cluster(round / 2 % 2);
-    const state<T> whole = combine_states<lanes>(block_states[place], blocks, call.scale);
+    const state<T> whole = combine_over_cluster<lanes>(block, call.scale, blocks, states, round);
     Out* const to = call.y + row * call.y_stride + (range.base - (call.x + row * call.x_stride));
     write_tile<op, keep>(own, to, call, row_result<T>::of(whole, call.scale), warp.max);
   }
-  cluster::synchronize();  // what was sent to a block must find it there
 }
 
 #else
@@ -115,8 +101,8 @@ __global__ void map_streamed_rows(const map_arguments<In, Out>, int, int) {}
 #endif
 
 template <int lanes, map_operation op, class In, class Out>
-void launch_cluster_rows(const map_arguments<In, Out>& call, const row_plan& plan,
-                         stream_handle stream) {
+void launch_streamed_rows(const map_arguments<In, Out>& call, const row_plan& plan,
+                          stream_handle stream) {
   launch_resident(stream, map_streamed_rows<lanes, op, In, Out, 8>, call.rows, plan.blocks,
                   plan.threads, static_cast<std::size_t>(plan.part) * sizeof(block16), call,
                   plan.blocks, plan.part);

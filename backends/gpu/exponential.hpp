@@ -6,6 +6,7 @@
 #include "device.hpp"
 
 #include <limits>
+#include <type_traits>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
@@ -74,6 +75,48 @@ struct frame {
   }
   __device__ T exponent(T x) const { return fma(x, a, -b) * c; }
 };
+
+/// The exponentials of a row's elements, e^t with t of a frame; to be multiplied with `factor`.
+template <precision p, class T>
+struct frame_exponential {
+  frame<T> f;
+  static constexpr T factor = 1;
+
+  __device__ T operator()(T x) const { return exponential<p>(f.exponent(x)); }
+};
+
+/// The same for ordinary frames by one multiplication and one exp2. The product with log2 e is
+/// rounded differently from a x, and the maximum differently from b: `factor` makes up for both
+/// near the maximum, and further below it the relative error is that of a rounded factor, |t| u.
+struct binary_exponential {
+  float a;
+  float b;
+  float factor;
+
+  __device__ explicit binary_exponential(const frame<float>& f) {
+    constexpr float log2_e = 0x1.715476p+0F;
+    a = f.a * log2_e;
+    const float top = f.b * fast_reciprocal(f.a);  // the maximum, near enough
+    b = a * top;
+    factor = fast_exp2(fmaf(log2_e, fmaf(f.a, top, -f.b), -fmaf(a, top, -b)));
+  }
+  __device__ static bool is_right_for(const frame<float>& f) {
+    return f.c == 1 && f.a > 0x1p-100F && f.a < 0x1p100F && frame<float>::is_ordinary(f.b);
+  }
+  __device__ float operator()(float x) const { return fast_exp2(fmaf(x, a, -b)); }
+};
+
+/// Calls body with the quickest exponential that has the precision.
+template <precision p, class T, class Body>
+__device__ inline void with_exponential(const frame<T>& f, const Body& body) {
+  if constexpr (p == precision::fast && std::is_same_v<T, float>) {
+    if (binary_exponential::is_right_for(f)) {
+      body(binary_exponential(f));
+      return;
+    }
+  }
+  body(frame_exponential<p, T>{f});
+}
 
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold::gpu

@@ -8,22 +8,24 @@ inline namespace SOFTFOLD_BACKEND {
 namespace {
 
 constexpr int vector_bytes = 16;
-constexpr int lane_block_threads = 256;
+constexpr int lane_block_threads = 128;
 
 /// Rows of up to `vectors` vectors are worked on by so many lanes, with so many vectors each. Four
-/// or more hide the latency of memory; fewer lanes need fewer shuffles; and rows of a few columns
-/// more than a power of two should not leave half of the registers empty.
+/// or more hide the latency of memory and share what is done once a row; more lanes read and write
+/// more bytes side by side; and rows of a few columns more than a power of two should not leave
+/// half of the registers empty.
 struct lanes_rule {
   int vectors;
   int lanes;
   int each;
 };
 constexpr lanes_rule lanes_rules[] = {
-    {1, 1, 1},   {2, 2, 1},    {4, 2, 2},    {8, 2, 4},    {10, 2, 5},  {12, 2, 6},  {16, 4, 4},
-    {20, 4, 5},  {24, 4, 6},   {32, 8, 4},   {40, 8, 5},   {48, 8, 6},  {64, 16, 4}, {80, 16, 5},
-    {96, 16, 6}, {128, 32, 4}, {160, 32, 5}, {192, 32, 6}, {256, 32, 8}};
+    {1, 1, 1},    {2, 2, 1},    {4, 2, 2},    {8, 2, 4},    {10, 2, 5},  {12, 2, 6},
+    {16, 4, 4},   {20, 4, 5},   {24, 4, 6},   {28, 4, 7},   {32, 8, 4},  {40, 8, 5},
+    {48, 8, 6},   {56, 8, 7},   {64, 8, 8},   {80, 16, 5},  {96, 16, 6}, {112, 16, 7},
+    {128, 16, 8}, {160, 32, 5}, {192, 32, 6}, {224, 32, 7}, {256, 32, 8}};
 
-/// Vectors of each thread of a block that holds a row, or a part of one, in registers.
+/// Vectors of each thread of a block that holds a long row, or a part of one, in registers.
 constexpr int vectors_each = 8;
 constexpr int most_threads = 1024;
 
@@ -69,25 +71,28 @@ row_plan in_lanes(const lanes_rule& rule) {
   return plan;
 }
 
-row_plan in_block(std::int64_t vectors, int each, const device_limits& device) {
+/// Four blocks on a multiprocessor, or as many threads in smaller ones: some read while others
+/// write. Short rows have fewer vectors a thread, so that more of their elements stay in registers.
+row_plan in_block(std::int64_t vectors, const device_limits& device) {
+  constexpr std::int64_t short_row = 512;
   row_plan plan;
   plan.kind = row_plan_kind::block;
-  plan.vectors = each;
-  plan.threads = std::max(round_up((vectors + each - 1) / each, device.lanes), 2 * device.lanes);
+  plan.vectors = vectors <= short_row ? vectors_each / 2 : vectors_each;
+  plan.threads = std::max(round_up((vectors + plan.vectors - 1) / plan.vectors, device.lanes),
+                          2 * device.lanes);
   return plan;
 }
 
-/// Parts of about 32 KiB, so that several blocks are on a multiprocessor and a single row has many
-/// blocks at work.
-row_plan in_cluster(std::int64_t vectors, const device_limits& device) {
-  constexpr std::int64_t best_part = 2048;
+/// As few blocks as have at most `most_part` vectors each.
+row_plan by_parts(row_plan_kind kind, std::int64_t vectors, std::int64_t most_part,
+                  const device_limits& device) {
   row_plan plan;
-  plan.kind = row_plan_kind::cluster;
+  plan.kind = kind;
   plan.vectors = vectors_each;
-  while (plan.blocks * best_part < vectors && plan.blocks < device.cluster_blocks) {
+  while (plan.blocks * most_part < vectors && plan.blocks < device.cluster_blocks) {
     plan.blocks *= 2;
   }
-  plan.part = static_cast<int>((vectors + plan.blocks - 1) / plan.blocks);
+  plan.part = round_up((vectors + plan.blocks - 1) / plan.blocks, 2);  // whole sectors
   plan.threads = std::max(round_up((plan.part + vectors_each - 1) / vectors_each, device.lanes),
                           4 * device.lanes);
   return plan;
@@ -116,26 +121,33 @@ row_plan in_chunks_read_twice(std::int64_t vectors, const device_limits& device)
 
 }  // namespace
 
-std::int64_t vectors_of(const row_shape& shape) {
+std::int64_t vectors_of(const row_shape& shape, int alignment) {
   const std::int64_t width = vector_bytes / shape.element_bytes;
-  const std::int64_t skew = shape.aligned ? 0 : width - 1;
+  const std::int64_t skew =
+      (alignment - (shape.aligned ? vector_bytes : shape.element_bytes)) / shape.element_bytes;
   return (shape.cols + skew + width - 1) / width;
 }
 
 row_plan plan_map(const row_shape& shape, const device_limits& device) {
-  const std::int64_t vectors = vectors_of(shape);
-  if (const lanes_rule* rule = lanes_rule_for(vectors)) {
+  if (const lanes_rule* rule = lanes_rule_for(vectors_of(shape))) {
     return in_lanes(*rule);
   }
-  constexpr int each = 4;
-  constexpr int best_block = 2048;  // 32 KiB by 512 threads, three blocks on a multiprocessor
-  // The kernel for f64 takes more registers.
-  const int of_block = (shape.element_bytes == 8 ? most_threads / 2 : most_threads) * vectors_each;
-  const bool clusters = vectors <= std::int64_t{device.cluster_blocks} * of_block;
-  if (vectors <= (clusters ? best_block : most_threads * each)) {
-    return in_block(vectors, each, device);
+  const std::int64_t vectors = vectors_of(shape, 2 * vector_bytes);  // in whole sectors
+  constexpr std::int64_t most_of_block = row_threads * vectors_each;
+  if (vectors <= most_of_block) {
+    return in_block(vectors, device);
   }
-  return clusters ? in_cluster(vectors, device) : in_chunks_read_twice(vectors, device);
+  constexpr std::int64_t most_of_part = cluster_threads * vectors_each;
+  if (vectors <= device.cluster_blocks * most_of_part) {
+    return by_parts(row_plan_kind::cluster, vectors, most_of_part, device);
+  }
+  // The kernel for f64 takes more registers.
+  const std::int64_t most_streamed =
+      (shape.element_bytes == 8 ? most_threads / 2 : most_threads) * vectors_each;
+  if (vectors <= device.cluster_blocks * most_streamed) {
+    return by_parts(row_plan_kind::stream, vectors, most_streamed, device);
+  }
+  return in_chunks_read_twice(vectors, device);
 }
 
 row_plan plan_pass(const row_shape& shape) {
@@ -161,6 +173,12 @@ topk_plan plan_topk(const row_shape& shape, std::int64_t rows, std::int64_t k,
   };
   topk_plan plan;
   plan.chunks = in_chunks(vectors).chunks;
+  constexpr std::int64_t most_listed = 128;
+  constexpr int most_lists = 256;
+  plan.lists = has_packed_entries(shape) && k <= most_listed && plan.chunks <= most_lists;
+  if (plan.lists) {
+    return plan;
+  }
   plan.group_vectors = 0;
   std::int64_t capacity = capacity_for(2 * k);
   for (const int group : {32, 8, 2, 1}) {

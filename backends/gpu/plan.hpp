@@ -34,6 +34,7 @@ enum class row_plan_kind : std::uint8_t {
   lanes,    ///< some lanes of a warp; the row in their registers
   block,    ///< a block; the row in its registers
   cluster,  ///< the blocks of a cluster; the row in their registers
+  stream,   ///< the same by large blocks that read one row while they write another
   chunks,   ///< blocks that fold a chunk each; for maps a second kernel reads the row again
 };
 
@@ -42,8 +43,8 @@ struct row_plan {
   int vectors = 1;    ///< 16-byte vectors of each thread
   int lanes = 1;      ///< kind lanes: of each row, a power of two
   int threads = 256;  ///< of a block
-  int blocks = 1;     ///< kind cluster: of each row
-  int part = 0;       ///< kind cluster: vectors of each block
+  int blocks = 1;     ///< kinds cluster and stream: of each row
+  int part = 0;       ///< kinds cluster and stream: vectors of each block
   int chunks = 1;     ///< kind chunks: of each row
   /// Rows that are read the second time before others are read, at most; 0: all.
   std::int64_t batch_rows = 0;
@@ -57,11 +58,15 @@ inline constexpr int chunk_threads = 256;
 inline constexpr int chunk_vectors_each = 8;
 inline constexpr int chunk_vectors = chunk_threads * chunk_vectors_each;
 
+/// Threads of a block that holds a row, and of one that holds a part of one, at most.
+inline constexpr int row_threads = 512;
+inline constexpr int cluster_threads = 256;
+
 /// Above this number of chunks their states are combined by a kernel of their own.
 inline constexpr int most_chunks_read_by_all = 256;
 
-/// 16-byte vectors that cover a row wherever it starts.
-std::int64_t vectors_of(const row_shape& shape);
+/// 16-byte vectors, from a multiple of `alignment` bytes on, that cover a row wherever it starts.
+std::int64_t vectors_of(const row_shape& shape, int alignment = 16);
 
 /// softmax and log-softmax: one read and one write while registers can hold the row.
 row_plan plan_map(const row_shape& shape, const device_limits& device);
@@ -74,6 +79,7 @@ row_plan plan_pass(const row_shape& shape);
 /// Top-k of long rows. The row is read once; of each group of `group_vectors` vectors the largest
 /// element is remembered. The k groups with the largest of these hold the k best elements.
 struct topk_plan {
+  bool lists = false;     ///< small k: the k best of each chunk, then a merge; no groups
   int group_vectors = 8;  ///< a power of two; 0: k is too large for groups, all elements compete
   std::int64_t groups = 0;
   int chunks = 1;      ///< of each row, as in a reduction

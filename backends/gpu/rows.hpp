@@ -10,6 +10,7 @@
 
 #include <softfold/max_sum.hpp>
 
+#include <bit>
 #include <limits>
 
 namespace softfold::gpu {
@@ -23,6 +24,7 @@ struct map_arguments {
   using T = arithmetic_t<In>;
 
   const In* x;
+  readable_memory<In> memory;  ///< of all rows
   Out* y;
   std::int64_t rows;
   std::int64_t cols;
@@ -35,8 +37,6 @@ struct map_arguments {
   const state<T>* parts;    ///< the states of each row's chunks, or null
   int part_count;           ///< of each row
   int chunks;               ///< of each row
-
-  [[nodiscard]] __device__ readable_memory<In> memory() const { return {x, rows, cols, x_stride}; }
 };
 
 template <class In>
@@ -44,6 +44,7 @@ struct reduction_arguments {
   using T = arithmetic_t<In>;
 
   const In* x;
+  readable_memory<In> memory;  ///< of all rows
   std::int64_t rows;
   std::int64_t cols;
   std::int64_t x_stride;
@@ -53,8 +54,6 @@ struct reduction_arguments {
   void* result;  ///< one for each row, or null
   result_kind kind;
   state<T>* parts;  ///< where the chunks' states go, if there is no result
-
-  [[nodiscard]] __device__ readable_memory<In> memory() const { return {x, rows, cols, x_stride}; }
 };
 
 template <class Out>
@@ -83,8 +82,9 @@ struct row_result {
   }
 };
 
-/// Writes a thread's tile of a row. `local`: the maximum whose frame the kept exponentials have.
-template <map_operation op, bool kept, class In, class Out, int V>
+/// Writes a thread's tile of a row, to global memory if `once`. `local`: the maximum whose frame
+/// the kept exponentials have.
+template <map_operation op, bool kept, bool once = true, class In, class Out, int V>
 __device__ inline void write_tile(const tile<In, V>& tile, Out* to,
                                   const map_arguments<In, Out>& call,
                                   const row_result<arithmetic_t<In>>& row, arithmetic_t<In> local) {
@@ -96,7 +96,7 @@ __device__ inline void write_tile(const tile<In, V>& tile, Out* to,
   if (row.far) {
     const frame<T>& f = row.whole;
     const T log_sum = log(row.sum);
-    tile.store(to, [&](T x) {
+    tile.template store<false, once>(to, [&](T x) {
       const T t = x * f.a - f.b;
       return op == map_operation::log_softmax ? t - log_sum
                                               : exponential<precision::exact>(t) / row.sum;
@@ -105,14 +105,15 @@ __device__ inline void write_tile(const tile<In, V>& tile, Out* to,
   }
   if constexpr (op == map_operation::log_softmax) {
     const T log_sum = log(row.sum);
-    tile.store(to, [&](T x) { return row.whole.exponent(x) - log_sum; });
+    tile.template store<false, once>(to, [&](T x) { return row.whole.exponent(x) - log_sum; });
   } else if constexpr (kept) {
-    const T factor = state<T>{local, 0}.factor(row.max, call.scale) / row.sum;
-    tile.store(to, [&](T e) { return e * factor; });
+    const T factor = tile.kept_factor() * state<T>{local, 0}.factor(row.max, call.scale) / row.sum;
+    tile.template store<true, once>(to, [&](T e) { return e * factor; });
   } else {
-    const T factor = T{1} / row.sum;
-    tile.store(
-        to, [&](T x) { return exponential<precision_for<Out>>(row.whole.exponent(x)) * factor; });
+    with_exponential<precision_for<Out>>(row.whole, [&](const auto& exponential) {
+      const T factor = exponential.factor / row.sum;
+      tile.template store<false, once>(to, [&](T x) { return exponential(x) * factor; });
+    });
   }
 }
 
@@ -130,39 +131,76 @@ __device__ inline state<arithmetic_t<In>> fold_tile(tile<In, V>& own, arithmetic
   return {max, sum};
 }
 
-/// Rows by lanes of a warp.
-template <int lanes, map_operation op, class In, class Out, int V>
+/// Writes elements [0, n) of the shared `from`, whose first corresponds to `to`, by all threads of
+/// the block; both lie alike modulo 16 bytes.
+template <class Out>
+__device__ inline void write_staged(Out* to, const block16* from, int n) {
+  constexpr int each = vector_width<Out>;
+  const int head = static_cast<int>(reinterpret_cast<std::uintptr_t>(to) % 16 / sizeof(Out));
+  auto* const base = reinterpret_cast<block16*>(to - head);
+  for (int v = static_cast<int>(threadIdx.x); v * each < head + n;
+       v += static_cast<int>(blockDim.x)) {
+    const int from_element = head - v * each;
+    const int until = head + n - v * each;
+    if (from_element <= 0 && until >= each) {
+      store_once(base + v, from[v]);
+    } else {
+      store_elements(reinterpret_cast<Out*>(base + v), from[v], from_element, until);
+    }
+  }
+}
+
+/// Rows by lanes of a warp. `staged`: the rows of y follow each other without gaps, but are no
+/// whole sectors; a block's rows are put together in shared memory, because a store of a part of a
+/// sector takes the L2 cache as long as one of all of it.
+template <int lanes, map_operation op, bool staged, class In, class Out, int V>
 __global__ void __launch_bounds__(256)
-    map_rows_by_lanes(const map_arguments<In, Out> call, int row_lanes) {
+    map_rows_by_lanes(const map_arguments<In, Out> call, int row_shift) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
   }
   using T = arithmetic_t<In>;
   constexpr bool keep = tile<In, V>::keeps && op == map_operation::softmax;
+  const int row_lanes = 1 << row_shift;
   const std::int64_t thread = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  const std::int64_t row = thread / row_lanes;
+  const std::int64_t row = thread >> row_shift;
   const bool exists = row < call.rows;
   const In* const x = call.x + (exists ? row * call.x_stride : 0);
-  const vector_range<In> range(x, exists ? call.cols : 0, call.memory());
-  tile<In, V> own(range, static_cast<int>(thread % row_lanes), row_lanes);
+  const vector_range<In> range(x, exists ? static_cast<int>(call.cols) : 0, call.memory);
+  tile<In, V> own(range, static_cast<int>(threadIdx.x) & (row_lanes - 1), row_lanes);
   own.load();
   own.apply(call.map);
-  Out* const to = call.y + row * call.y_stride - range.head;
+
+  auto* const stage = reinterpret_cast<block16*>(dynamic_shared_memory());
+  Out* const first = call.y + (thread - threadIdx.x >> row_shift) * call.y_stride;
+  Out* to = call.y + row * call.y_stride - range.head;
+  if constexpr (staged) {
+    const auto skew = reinterpret_cast<std::uintptr_t>(first) % 16 / sizeof(Out);
+    to = reinterpret_cast<Out*>(stage) + skew + (to - first);
+  }
   if (call.given != nullptr) {
     if (exists) {
-      write_tile<op, false>(own, to, call, row_result<T>::of(call.given[row], call.scale), T{0});
+      write_tile<op, false, !staged>(own, to, call, row_result<T>::of(call.given[row], call.scale),
+                                     T{0});
     }
-    return;
+  } else {
+    const state<T> whole = fold_tile<lanes, precision_for<Out>, keep>(own, call.scale, row_lanes);
+    if (exists) {
+      write_tile<op, keep, !staged>(own, to, call, row_result<T>::of(whole, call.scale), whole.max);
+    }
   }
-  const state<T> whole = fold_tile<lanes, precision_for<Out>, keep>(own, call.scale, row_lanes);
-  if (exists) {
-    write_tile<op, keep>(own, to, call, row_result<T>::of(whole, call.scale), whole.max);
+  if constexpr (staged) {
+    __syncthreads();
+    const std::int64_t rest = call.rows * call.cols - (first - call.y);
+    const int n = static_cast<int>(blockDim.x >> row_shift) * static_cast<int>(call.cols);
+    write_staged(first, stage, rest < n ? static_cast<int>(rest) : n);
   }
 }
 
 /// A row by a block.
 template <int lanes, map_operation op, class In, class Out, int V>
-__global__ void __launch_bounds__(1024) map_row_by_block(const map_arguments<In, Out> call) {
+__global__ void __launch_bounds__(row_threads, sizeof(In) == 8 ? 1 : 2)
+    map_row_by_block(const map_arguments<In, Out> call) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
   }
@@ -170,7 +208,8 @@ __global__ void __launch_bounds__(1024) map_row_by_block(const map_arguments<In,
   constexpr bool keep = tile<In, V>::keeps && op == map_operation::softmax;
   __shared__ fold_memory<T> memory;
   const std::int64_t row = blockIdx.x;
-  const vector_range<In> range(call.x + row * call.x_stride, call.cols, call.memory());
+  const vector_range<In> range(call.x + row * call.x_stride, static_cast<int>(call.cols),
+                               call.memory, sector_bytes);
   tile<In, V> own(range, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
   own.load();
   own.apply(call.map);
@@ -187,10 +226,10 @@ __global__ void __launch_bounds__(chunk_threads) map_chunk(const map_arguments<I
     return stop_wrong_lanes();
   }
   using T = arithmetic_t<In>;
-  const std::int64_t row = blockIdx.x / call.chunks;
-  const std::int64_t chunk = blockIdx.x % call.chunks;
+  const std::int64_t row = blockIdx.x / static_cast<unsigned>(call.chunks);
+  const std::int64_t chunk = blockIdx.x % static_cast<unsigned>(call.chunks);
   const In* const x = call.x + row * call.x_stride;
-  const vector_range<In> range(x, call.cols, call.memory(), chunk * chunk_vectors, chunk_vectors);
+  const vector_range<In> range(x, call.cols, call.memory, chunk * chunk_vectors, chunk_vectors);
   tile<In, V> own(range, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
   own.load();
   own.apply(call.map);
@@ -229,17 +268,18 @@ __device__ inline void write_result(const state<T>& s, T scale, result_kind kind
 
 template <int lanes, class In, int V>
 __global__ void __launch_bounds__(256)
-    reduce_rows_by_lanes(const reduction_arguments<In> call, int row_lanes) {
+    reduce_rows_by_lanes(const reduction_arguments<In> call, int row_shift) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
   }
+  const int row_lanes = 1 << row_shift;
   using T = arithmetic_t<In>;
   const std::int64_t thread = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  const std::int64_t row = thread / row_lanes;
+  const std::int64_t row = thread >> row_shift;
   const bool exists = row < call.rows;
-  const vector_range<In> range(call.x + (exists ? row * call.x_stride : 0), exists ? call.cols : 0,
-                               call.memory());
-  const int lane = static_cast<int>(thread % row_lanes);
+  const vector_range<In> range(call.x + (exists ? row * call.x_stride : 0),
+                               exists ? static_cast<int>(call.cols) : 0, call.memory);
+  const int lane = static_cast<int>(threadIdx.x) & (row_lanes - 1);
   tile<In, V> own(range, lane, row_lanes);
   own.load();
   own.apply(call.map);
@@ -257,10 +297,10 @@ __global__ void __launch_bounds__(chunk_threads) reduce_chunk(const reduction_ar
   }
   using T = arithmetic_t<In>;
   __shared__ fold_memory<T> memory;
-  const std::int64_t row = blockIdx.x / call.chunks;
-  const std::int64_t chunk = blockIdx.x % call.chunks;
+  const std::int64_t row = blockIdx.x / static_cast<unsigned>(call.chunks);
+  const std::int64_t chunk = blockIdx.x % static_cast<unsigned>(call.chunks);
   const int vectors = static_cast<int>(blockDim.x) * V;
-  const vector_range<In> range(call.x + row * call.x_stride, call.cols, call.memory(),
+  const vector_range<In> range(call.x + row * call.x_stride, call.cols, call.memory,
                                chunk * vectors, vectors);
   tile<In, V> own(range, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
   own.load();
@@ -301,6 +341,11 @@ __global__ void __launch_bounds__(256)
 
 // Launches.
 
+/// A plan's lanes as a power of 2.
+inline int row_shift(const row_plan& plan) {
+  return std::countr_zero(static_cast<unsigned>(plan.lanes));
+}
+
 inline std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// Calls body with the compile-time number of vectors.
@@ -317,22 +362,35 @@ void with_vectors(int vectors, Body&& body) {
       return body(std::integral_constant<int, 5>());
     case 6:
       return body(std::integral_constant<int, 6>());
+    case 7:
+      return body(std::integral_constant<int, 7>());
     default:
       return body(std::integral_constant<int, 8>());
   }
 }
 
+/// The same for the chunks of a plan; for one by lanes, of a row in one vector of each thread.
+template <class Body>
+void with_chunk_vectors(const row_plan& plan, Body&& body) {
+  if (plan.kind != row_plan_kind::chunks || plan.vectors == 1) {
+    body(std::integral_constant<int, 1>());
+  } else if (plan.vectors == 2) {
+    body(std::integral_constant<int, 2>());
+  } else if (plan.vectors == 4) {
+    body(std::integral_constant<int, 4>());
+  } else {
+    body(std::integral_constant<int, chunk_vectors_each>());
+  }
+}
+
 template <class In>
 reduction_arguments<In> arguments_of(const input_rows& x, const scaling& scale) {
-  return {static_cast<const In*>(x.data),
-          x.rows,
-          x.cols,
-          x.stride,
-          static_cast<arithmetic_t<In>>(scale.factor),
-          scale.map,
-          1,
-          nullptr,
-          result_kind::partial,
+  const auto* const data = static_cast<const In*>(x.data);
+  return {data,      {data, x.rows, x.cols, x.stride},
+          x.rows,    x.cols,
+          x.stride,  static_cast<arithmetic_t<In>>(scale.factor),
+          scale.map, 1,
+          nullptr,   result_kind::partial,
           nullptr};
 }
 
@@ -355,6 +413,9 @@ void launch_finish(const state<T>* parts, std::int64_t rows, int count, T scale,
 template <int lanes, map_operation op, class In, class Out>
 void launch_cluster_rows(const map_arguments<In, Out>& call, const row_plan& plan,
                          stream_handle stream);
+template <int lanes, map_operation op, class In, class Out>
+void launch_streamed_rows(const map_arguments<In, Out>& call, const row_plan& plan,
+                          stream_handle stream);
 
 template <int lanes, map_operation op, class In, class Out>
 void launch_map_as(const map_call& call, const row_plan& plan, void* scratch,
@@ -363,7 +424,9 @@ void launch_map_as(const map_call& call, const row_plan& plan, void* scratch,
   const double empty = call.policy == empty_row::nan ? std::numeric_limits<double>::quiet_NaN()
                        : call.log                    ? -std::numeric_limits<double>::infinity()
                                                      : 0;
-  map_arguments<In, Out> arguments = {static_cast<const In*>(call.x.data),
+  const auto* const x = static_cast<const In*>(call.x.data);
+  map_arguments<In, Out> arguments = {x,
+                                      {x, call.x.rows, call.x.cols, call.x.stride},
                                       static_cast<Out*>(call.y),
                                       call.x.rows,
                                       call.x.cols,
@@ -379,16 +442,33 @@ void launch_map_as(const map_call& call, const row_plan& plan, void* scratch,
   switch (plan.kind) {
     case row_plan_kind::lanes:
       with_vectors(plan.vectors, [&](auto v) {
-        launch(stream, map_rows_by_lanes<lanes, op, In, Out, v()>,
-               divide_up(call.x.rows * plan.lanes, plan.threads), plan.threads, arguments,
-               plan.lanes);
+        const std::int64_t blocks = divide_up(call.x.rows * plan.lanes, plan.threads);
+        const std::size_t row_bytes = static_cast<std::size_t>(call.x.cols) * sizeof(Out);
+        if (call.y_stride == call.x.cols && row_bytes % sector_bytes != 0) {
+          launch_shared(stream, map_rows_by_lanes<lanes, op, true, In, Out, v()>, blocks,
+                        plan.threads,
+                        static_cast<std::size_t>(plan.threads / plan.lanes) * row_bytes + 32,
+                        arguments, row_shift(plan));
+        } else {
+          launch(stream, map_rows_by_lanes<lanes, op, false, In, Out, v()>, blocks, plan.threads,
+                 arguments, row_shift(plan));
+        }
       });
       return;
     case row_plan_kind::block:
-      launch(stream, map_row_by_block<lanes, op, In, Out, 4>, call.x.rows, plan.threads, arguments);
+      if (plan.vectors == 4) {
+        launch(stream, map_row_by_block<lanes, op, In, Out, 4>, call.x.rows, plan.threads,
+               arguments);
+      } else {
+        launch(stream, map_row_by_block<lanes, op, In, Out, 8>, call.x.rows, plan.threads,
+               arguments);
+      }
       return;
     case row_plan_kind::cluster:
       launch_cluster_rows<lanes, op>(arguments, plan, stream);
+      return;
+    case row_plan_kind::stream:
+      launch_streamed_rows<lanes, op>(arguments, plan, stream);
       return;
     case row_plan_kind::chunks:
       break;
@@ -445,17 +525,15 @@ void launch_reduction_with(const reduction_call& call, const row_plan& plan, voi
       with_vectors(plan.vectors, [&](auto v) {
         launch(stream, reduce_rows_by_lanes<lanes, In, v()>,
                divide_up(call.x.rows * plan.lanes, plan.threads), plan.threads, arguments,
-               plan.lanes);
+               row_shift(plan));
       });
       return;
     default:
       break;
   }
   if (plan.chunks == 1) {
-    with_vectors(plan.vectors, [&](auto v) {
-      if constexpr (v() <= 4 || v() == chunk_vectors_each) {
-        launch(stream, reduce_chunk<lanes, In, v()>, call.x.rows, chunk_threads, arguments);
-      }
+    with_chunk_vectors(plan, [&](auto v) {
+      launch(stream, reduce_chunk<lanes, In, v()>, call.x.rows, chunk_threads, arguments);
     });
     return;
   }

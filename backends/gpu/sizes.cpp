@@ -25,6 +25,14 @@ topk_scratch scratch_of(const topk_call& call, const topk_plan& plan) {
   const bool wide = call.x.type == dtype::f64;
   const auto rows = static_cast<std::size_t>(call.x.rows);
   topk_scratch sizes;
+  if (plan.lists) {
+    const std::size_t chunks = rows * static_cast<std::size_t>(plan.chunks);
+    if (plan.chunks > 1) {
+      sizes.states = round_up(chunks * 8);
+      sizes.lists = chunks * static_cast<std::size_t>(call.k) * 8;
+    }
+    return sizes;
+  }
   if (plan.split) {
     sizes.keys = round_up(rows * static_cast<std::size_t>(plan.groups) * (wide ? 8 : 4));
     if (call.folds()) {

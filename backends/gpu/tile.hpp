@@ -45,6 +45,40 @@ __device__ inline Out narrow(T x) {
   }
 }
 
+/// A word's bits from number `first` on; none from 32 on.
+__device__ inline std::uint32_t bits_from(int first) {
+  return first >= 32 ? 0 : ~std::uint32_t{0} << (first > 0 ? first : 0);
+}
+
+/// Writes bytes [from, until) of a vector, from = 0 or until = 16, both multiples of 2, by one
+/// store of each size at most; `to` is aligned to 16 bytes.
+__device__ inline void store_part(void* to, const block16& v, int from, int until) {
+  auto* const bytes = static_cast<unsigned char*>(to);
+  const bool low = from == 0;
+  const int n = until - from;
+  const auto word = [&](int w) {
+    return w < 2 ? (w == 0 ? v.words[0] : v.words[1]) : (w == 2 ? v.words[2] : v.words[3]);
+  };
+  if ((n & 2) != 0) {
+    const int at = low ? n & 12 : from;
+    const std::uint32_t both = word(at / 4);
+    *reinterpret_cast<std::uint16_t*>(bytes + at) =
+        static_cast<std::uint16_t>(low ? both : both >> 16);
+  }
+  if ((n & 4) != 0) {
+    const int at = low ? n & 8 : 16 - (n & 12);
+    *reinterpret_cast<std::uint32_t*>(bytes + at) = word(at / 4);
+  }
+  if ((n & 8) != 0) {
+    *reinterpret_cast<std::uint64_t*>(bytes + (low ? 0 : 8)) =
+        low ? v.words[0] | std::uint64_t{v.words[1]} << 32
+            : v.words[2] | std::uint64_t{v.words[3]} << 32;
+  }
+  if (n == 16) {
+    *static_cast<block16*>(to) = v;
+  }
+}
+
 /// The elements of a 16-byte vector as the arithmetic's type.
 template <class In>
 __device__ inline arithmetic_t<In> element_of(const block16& v, int i) {
@@ -110,50 +144,90 @@ __device__ inline block16 packed(const Value& value) {
   return v;
 }
 
+/// Writes those elements of a vector that are in [from, until); `to` is aligned to 16 bytes.
+template <class Out>
+__device__ inline void store_elements(Out* to, const block16& v, int from, int until) {
+  constexpr int each = vector_width<Out>;
+  from = from > 0 ? from : 0;
+  until = until < each ? until : each;
+  if (from == 0 || until == each) {
+    if (until > from) {
+      constexpr int bytes = static_cast<int>(sizeof(Out));
+      store_part(to, v, from * bytes, until * bytes);
+    }
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < each; ++i) {
+    if (i >= from && i < until) {
+      to[i] = stored_element<Out>(v, i);
+    }
+  }
+}
+
 /// Memory that may be read: from the first element of a matrix to its last.
 template <class In>
 struct readable_memory {
   const In* begin;
   const In* end;
 
-  __device__ readable_memory(const In* data, std::int64_t rows, std::int64_t cols,
-                             std::int64_t stride)
+  readable_memory(const In* data, std::int64_t rows, std::int64_t cols, std::int64_t stride)
       : begin(data), end(data + (rows - 1) * stride + cols) {}
 };
 
+/// What is written is cut at multiples of this: the L2 cache's sectors.
+inline constexpr int sector_bytes = 32;
+
 /// A row, or a range of one, as aligned vectors: its elements are `base`[head] to `base`[end - 1].
+/// The first vector may lie before the row, if `alignment` is larger than a vector.
 template <class In>
 struct vector_range {
   static constexpr int width = vector_width<In>;
+  static constexpr int width_bits = width == 8 ? 3 : width == 4 ? 2 : 1;
 
-  const In* base;  ///< aligned to 16 bytes
+  const In* base;  ///< aligned to `alignment` bytes
   int head;
   int end;
-  int readable_from;  ///< elements from here to `readable_to` lie inside the matrix
-  int readable_to;
+  readable_memory<In> memory;
 
+  /// A whole row that lanes or a block hold.
+  __device__ vector_range(const In* row, int cols, const readable_memory<In>& memory,
+                          int alignment = 16)
+      : memory(memory) {
+    const auto address = reinterpret_cast<std::uintptr_t>(row);
+    const auto beyond = static_cast<std::uintptr_t>(alignment - 1);
+    base = reinterpret_cast<const In*>(address & ~beyond);
+    head = static_cast<int>(address & beyond) / static_cast<int>(sizeof(In));
+    end = head + cols;
+  }
+  /// `vectors` vectors from number first_vector on.
   __device__ vector_range(const In* row, std::int64_t cols, const readable_memory<In>& memory,
-                          std::int64_t first_vector = 0, int vectors = most_vectors) {
-    const auto skew = static_cast<int>(reinterpret_cast<std::uintptr_t>(row) % 16 / sizeof(In));
-    base = row - skew + first_vector * width;
-    head = first_vector == 0 ? skew : 0;
-    const std::int64_t rest = skew + cols - first_vector * width;
-    end = rest < std::int64_t{vectors} * width ? static_cast<int>(rest) : vectors * width;
-    readable_from = base < memory.begin ? static_cast<int>(memory.begin - base) : 0;
-    const std::int64_t to = memory.end - base;
-    readable_to = to < most_vectors * width ? static_cast<int>(to) : most_vectors * width;
+                          std::int64_t first_vector, int vectors, int alignment = 16)
+      : vector_range(row, 0, memory, alignment) {
+    const std::int64_t rest = head + cols - first_vector * width;
+    end = rest < 0                               ? 0
+          : rest < std::int64_t{vectors} * width ? static_cast<int>(rest)
+                                                 : vectors * width;
+    head = first_vector == 0 ? head : 0;
+    base += first_vector * width;
   }
 
-  static constexpr int most_vectors = std::numeric_limits<int>::max() / width;
-
-  [[nodiscard]] __device__ int size() const { return (end + width - 1) / width; }
+  /// Vectors, and those that end inside the range.
+  [[nodiscard]] __device__ int size() const { return (end + width - 1) >> width_bits; }
+  [[nodiscard]] __device__ int end_whole() const { return end >> width_bits; }
+  /// Elements of the last vector, if they are less than a whole one's.
+  [[nodiscard]] __device__ int tail() const { return end & (width - 1); }
   /// Whether all elements of a vector belong to the range.
   [[nodiscard]] __device__ bool whole(int v) const {
     return v * width >= head && (v + 1) * width <= end;
   }
   /// Whether all elements of a vector belong to the matrix, if not to the range.
   [[nodiscard]] __device__ bool readable(int v) const {
-    return v * width >= readable_from && (v + 1) * width <= readable_to;
+    return base + v * width >= memory.begin && base + (v + 1) * width <= memory.end;
+  }
+  /// The same of all vectors.
+  [[nodiscard]] __device__ bool readable() const {
+    return base >= memory.begin && base + size() * width <= memory.end;
   }
   [[nodiscard]] __device__ bool has(int element) const { return element >= head && element < end; }
 };
@@ -171,7 +245,7 @@ __device__ inline In minus_infinity() {
 
 /// Minus infinity in every element.
 template <class In>
-__device__ inline block16 no_elements() {
+__device__ constexpr block16 no_elements() {
   if constexpr (std::is_same_v<In, double>) {
     return {{0, 0xfff00000U, 0, 0xfff00000U}};
   } else {
@@ -185,14 +259,14 @@ __device__ inline block16 no_elements() {
 /// Makes those elements of vector v that lie outside the range -infinity.
 template <class In>
 __device__ inline void mask(block16& loaded, const vector_range<In>& range, int v) {
-  if (range.whole(v)) {
-    return;
-  }
+  constexpr block16 none = no_elements<In>();
+  constexpr int element_bits = 8 * static_cast<int>(sizeof(In));
+  const int from = (range.head - v * vector_width<In>)*element_bits;
+  const int until = (range.end - v * vector_width<In>)*element_bits;
 #pragma unroll
-  for (int i = 0; i < vector_width<In>; ++i) {
-    if (!range.has(v * vector_width<In> + i)) {
-      set_element<In>(loaded, i, minus_infinity<In>());
-    }
+  for (int w = 0; w < 4; ++w) {
+    const std::uint32_t inside = bits_from(from - 32 * w) & ~bits_from(until - 32 * w);
+    loaded.words[w] = (loaded.words[w] & inside) | (none.words[w] & ~inside);
   }
 }
 
@@ -227,8 +301,8 @@ class tile {
  public:
   using T = arithmetic_t<In>;
   static constexpr int width = vector_width<In>;
-  /// Whether exponentials can take the elements' place.
-  static constexpr bool keeps = std::is_same_v<In, T>;
+  /// Whether there are registers for the exponentials of all elements.
+  static constexpr bool keeps = V * width * sizeof(T) <= 128;
 
   __device__ tile(const vector_range<In>& range, int first, int step)
       : range_(range), first_(first), step_(step) {}
@@ -238,25 +312,26 @@ class tile {
   /// are on their way.
   __device__ void load() {
     const int size = range_.size();
-    bool all_readable = true;
+    const auto* from = reinterpret_cast<const block16*>(range_.base) + first_;
+    forget_origin(from);  // one addition a vector, not a base's and an index's conversion
 #pragma unroll
     for (int j = 0; j < V; ++j) {
-      const int v = number(j);
       vectors_[j] = no_elements<In>();
-      if (v < size) {
-        if (range_.readable(v)) {
-          vectors_[j] =
-              load_once(reinterpret_cast<const block16*>(range_.base + v * vector_width<In>));
-        } else {
-          all_readable = false;
-        }
-      }
     }
-    if (!all_readable) {  // at the matrix's first or last element
+    if (range_.readable()) {
 #pragma unroll
       for (int j = 0; j < V; ++j) {
-        if (number(j) < size && !range_.readable(number(j))) {
-          vectors_[j] = load_elements(range_, number(j));
+        if (number(j) < size) {
+          vectors_[j] = load_once(from + static_cast<unsigned>(j * step_));
+        }
+      }
+    } else {  // at the matrix's first or last element
+#pragma unroll
+      for (int j = 0; j < V; ++j) {
+        if (number(j) < size) {
+          vectors_[j] = range_.readable(number(j))
+                            ? load_once(from + static_cast<unsigned>(j * step_))
+                            : load_elements(range_, number(j));
         }
       }
     }
@@ -320,52 +395,103 @@ class tile {
     return largest_of(largest);
   }
 
-  /// The sum of the exponentials in a frame; if `keep`, they take the elements' place.
+  /// The sum of the exponentials in a frame; if `keep`, they are kept for store.
   template <precision p, bool keep>
   __device__ T sum(const frame<T>& f) {
-    T sums[2] = {0, 0};
+    T total = 0;
+    with_exponential<p>(f, [&](const auto& exponential) {
+      T sums[2] = {0, 0};
 #pragma unroll
-    for (int j = 0; j < V; ++j) {
+      for (int j = 0; j < V; ++j) {
 #pragma unroll
-      for (int i = 0; i < width; ++i) {
-        const T e = exponential<p>(f.exponent(element(j, i)));
-        if constexpr (keep) {
-          set_element<In>(vectors_[j], i, e);
+        for (int i = 0; i < width; ++i) {
+          const T e = exponential(element(j, i));
+          if constexpr (keep) {
+            kept_[j * width + i] = e;
+          }
+          sums[i % 2] += e;
         }
-        sums[i % 2] += e;
       }
-    }
-    return sums[0] + sums[1];
+      kept_factor_ = exponential.factor;
+      total = (sums[0] + sums[1]) * exponential.factor;
+    });
+    return total;
   }
+  /// What the kept exponentials are to be multiplied with.
+  [[nodiscard]] __device__ T kept_factor() const { return kept_factor_; }
 
-  /// Writes value(element) for every element of the range; `to` corresponds to the range's base.
-  template <class Out, class Value>
+  /// Writes value(element), or of what was kept of it, for every element of the range; `to`
+  /// corresponds to the range's base, in global memory if `once`, else in any.
+  template <bool kept, bool once, class Out, class Value>
   __device__ void store(Out* to, const Value& value) const {
-    const bool aligned = reinterpret_cast<std::uintptr_t>(to) % 16 == 0;
+    constexpr int each = vector_width<Out>;
+    constexpr int parts = width / each;
+    const auto result = [&](int j, int part) {
+      return packed<Out>([&](int i) {
+        const int at = part * each + i;
+        return value(kept ? kept_[j * width + at] : element(j, at));
+      });
+    };
+    if (reinterpret_cast<std::uintptr_t>(to) % 16 != 0) {
+#pragma unroll
+      for (int j = 0; j < V; ++j) {
+        if (number(j) * width < range_.end) {
+#pragma unroll
+          for (int part = 0; part < parts; ++part) {
+            const block16 values = result(j, part);
+            const int at = number(j) * width + part * each;
+#pragma unroll
+            for (int i = 0; i < each; ++i) {
+              if (range_.has(at + i)) {
+                to[at + i] = stored_element<Out>(values, i);
+              }
+            }
+          }
+        }
+      }
+      return;
+    }
     const int size = range_.size();
+    const int end_whole = range_.end_whole();
+    auto* whole = reinterpret_cast<block16*>(to) + first_ * parts;
+    forget_origin(whole);
+    block16 last[parts];
+    bool has_last = false;
 #pragma unroll
     for (int j = 0; j < V; ++j) {
       const int v = number(j);
       if (v >= size) {
         continue;
       }
-      constexpr int parts = width / vector_width<Out>;
 #pragma unroll
       for (int part = 0; part < parts; ++part) {
-        constexpr int each = vector_width<Out>;
-        const block16 result =
-            packed<Out>([&](int i) { return value(element(j, part * each + i)); });
-        const int at = v * width + part * each;
-        if (aligned && range_.whole(v)) {
-          store_once(reinterpret_cast<block16*>(to + at), result);
-          continue;
-        }
+        last[part] = result(j, part);
+      }
+      if (j == 0 && v * width < range_.head) {
 #pragma unroll
-        for (int i = 0; i < each; ++i) {
-          if (range_.has(at + i)) {
-            to[at + i] = stored_element<Out>(result, i);
+        for (int part = 0; part < parts; ++part) {
+          const int at = v * width + part * each;
+          store_elements(to + at, last[part], range_.head - at, range_.end - at);
+        }
+      } else if (v < end_whole) {
+#pragma unroll
+        for (int part = 0; part < parts; ++part) {
+          block16* const at = whole + static_cast<unsigned>(j * step_ * parts + part);
+          if constexpr (once) {
+            store_once(at, last[part]);
+          } else {
+            *at = last[part];
           }
         }
+      } else {
+        has_last = true;
+      }
+    }
+    if (has_last) {  // it is the thread's last vector
+#pragma unroll
+      for (int part = 0; part < parts; ++part) {
+        store_elements(to + end_whole * width + part * each, last[part], 0,
+                       range_.tail() - part * each);
       }
     }
   }
@@ -386,13 +512,13 @@ class tile {
 
  private:
   __device__ void mask_edges() {
-    if (range_.head > 0 && first_ == 0) {
-      mask(vectors_[0], range_, 0);
+    if (first_ * width < range_.head) {
+      mask(vectors_[0], range_, first_);
     }
-    if (range_.end % width != 0) {
+    if (range_.tail() > 0) {
 #pragma unroll
       for (int j = 0; j < V; ++j) {
-        if (number(j) == range_.end / width) {
+        if (number(j) == range_.end_whole()) {
           mask(vectors_[j], range_, number(j));
         }
       }
@@ -419,6 +545,8 @@ class tile {
   int first_;
   int step_;
   block16 vectors_[V];
+  T kept_[keeps ? V * width : 1];
+  T kept_factor_;
 };
 
 }  // namespace SOFTFOLD_BACKEND

@@ -14,6 +14,7 @@
 #include "select.hpp"
 #include "tile.hpp"
 #include "topk_calls.hpp"
+#include "topk_chunk.hpp"
 #include "topk_lanes.hpp"
 #include "topk_row.hpp"
 
@@ -76,7 +77,7 @@ template <int lanes, class In>
 __device__ inline state<arithmetic_t<In>> scan_chunk(const topk_arguments<In>& call, const In* x,
                                                      int chunk, key_t<In>* keys) {
   const std::int64_t first = std::int64_t{chunk} * chunk_vectors;
-  const vector_range<In> range(x, call.cols, call.memory(), first, chunk_vectors);
+  const vector_range<In> range(x, call.cols, call.memory, first, chunk_vectors);
   int thread = static_cast<int>(threadIdx.x);
   forget_origin(thread);  // or the vectors' places would be kept from chunk to chunk
   tile<In, chunk_vectors_each> own(range, thread, chunk_threads);
@@ -100,8 +101,8 @@ __global__ void __launch_bounds__(chunk_threads) topk_scan_chunk(const topk_argu
   }
   using T = arithmetic_t<In>;
   __shared__ fold_memory<T> memory;
-  const std::int64_t row = blockIdx.x / call.chunks;
-  const int chunk = static_cast<int>(blockIdx.x % call.chunks);
+  const std::int64_t row = blockIdx.x / static_cast<unsigned>(call.chunks);
+  const int chunk = static_cast<int>(blockIdx.x % static_cast<unsigned>(call.chunks));
   const state<T> warp =
       scan_chunk<lanes>(call, call.x + row * call.x_stride, chunk, call.keys + row * call.groups);
   if (call.folds) {
@@ -121,7 +122,7 @@ class row_selection {
   __device__ row_selection(const topk_arguments<In>& call, const In* x, Entry* entries,
                            unsigned* list, select_memory& memory, int* counters)
       : call_(call),
-        range_(x, call.cols, call.memory()),
+        range_(x, 0, call.memory),
         x_(x),
         entries_(entries),
         list_(list),
@@ -204,7 +205,7 @@ class row_selection {
     for (int i = static_cast<int>(threadIdx.x); i < vectors; i += static_cast<int>(blockDim.x)) {
       const std::int64_t v = std::int64_t{~list_[i / call_.group_vectors]} * call_.group_vectors +
                              i % call_.group_vectors;
-      const vector_range<In> around(x_, call_.cols, call_.memory(), v, 1);
+      const vector_range<In> around(x_, call_.cols, call_.memory, v, 1);
       if (around.size() <= 0) {
         continue;
       }
@@ -345,8 +346,10 @@ void launch_topk_with(const topk_call& call, const topk_plan& plan, void* scratc
   const topk_scratch sizes = scratch_of(call, plan);
   auto* const memory = static_cast<std::byte*>(scratch);
   const auto output = [](const matrix_ref& m) { return ranked_output{m.data, m.type, m.stride}; };
+  const auto* const x = static_cast<const In*>(call.x.data);
   topk_arguments<In> arguments = {
-      static_cast<const In*>(call.x.data),
+      x,
+      {x, call.x.rows, call.x.cols, call.x.stride},
       call.x.rows,
       call.x.cols,
       call.x.stride,
@@ -375,10 +378,26 @@ void launch_topk_with(const topk_call& call, const topk_plan& plan, void* scratc
       with_vectors(row_plan.vectors, [&](auto v) {
         launch(stream, topk_rows_by_lanes<lanes, In, v()>,
                divide_up(call.x.rows * row_plan.lanes, row_plan.threads), row_plan.threads,
-               arguments, row_plan.lanes);
+               arguments, row_shift(row_plan));
       });
     }
     return;
+  }
+  if constexpr (std::is_same_v<Entry, packed_entry>) {
+    if (plan.lists) {
+      auto* const lists = sizes.lists > 0
+                              ? reinterpret_cast<packed_entry*>(memory + sizes.keys + sizes.states)
+                              : nullptr;
+      with_chunk_vectors(row_plan, [&](auto v) {
+        launch(stream, topk_chunk<lanes, In, v()>, call.x.rows * plan.chunks, chunk_threads,
+               arguments, lists);
+      });
+      if (lists != nullptr) {
+        launch(stream, topk_merge<lanes, In>, call.x.rows, merge_threads, arguments,
+               static_cast<const packed_entry*>(lists));
+      }
+      return;
+    }
   }
   int threads = chunk_threads;
   if (plan.split) {

@@ -33,8 +33,9 @@ struct topk_call {
 struct topk_scratch {
   std::size_t keys = 0;     ///< the groups' maxima of every row
   std::size_t states = 0;   ///< of every row's chunks
+  std::size_t lists = 0;    ///< the best of every row's chunks
   std::size_t entries = 0;  ///< what is sorted, where shared memory cannot hold it
-  [[nodiscard]] std::size_t bytes() const { return keys + states + entries; }
+  [[nodiscard]] std::size_t bytes() const { return keys + states + lists + entries; }
 };
 
 topk_scratch scratch_of(const topk_call& call, const topk_plan& plan);

@@ -31,17 +31,18 @@ __device__ inline packed_entry best_below(const tile<In, V>& own, const vector_r
 
 template <int lanes, class In, int V>
 __global__ void __launch_bounds__(256)
-    topk_rows_by_lanes(const topk_arguments<In> call, int row_lanes) {
+    topk_rows_by_lanes(const topk_arguments<In> call, int row_shift) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
   }
+  const int row_lanes = 1 << row_shift;
   using T = arithmetic_t<In>;
   const std::int64_t thread = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  const std::int64_t row = thread / row_lanes;
-  const int lane = static_cast<int>(thread % row_lanes);
+  const std::int64_t row = thread >> row_shift;
+  const int lane = static_cast<int>(threadIdx.x) & (row_lanes - 1);
   const bool exists = row < call.rows;
   const In* const x = call.x + (exists ? row * call.x_stride : 0);
-  const vector_range<In> range(x, exists ? call.cols : 0, call.memory());
+  const vector_range<In> range(x, exists ? static_cast<int>(call.cols) : 0, call.memory);
   tile<In, V> own(range, lane, row_lanes);
   own.load();
   state<T> whole;

@@ -26,6 +26,7 @@ struct topk_arguments {
   using T = arithmetic_t<In>;
 
   const In* x;
+  readable_memory<In> memory;  ///< of all rows
   std::int64_t rows;
   std::int64_t cols;
   std::int64_t x_stride;
@@ -48,8 +49,6 @@ struct topk_arguments {
   void* lse;
   result_kind lse_kind;
   max_sum<T>* partials;
-
-  [[nodiscard]] __device__ readable_memory<In> memory() const { return {x, rows, cols, x_stride}; }
 };
 
 template <class T>

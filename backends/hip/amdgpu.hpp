@@ -115,6 +115,8 @@ __device__ inline float fast_exp2(float x) {
   return __builtin_exp2f(x);
 #endif
 }
+/// 1 / x within 2^-22, for x and 1 / x of ordinary size.
+__device__ inline float fast_reciprocal(float x) { return __builtin_amdgcn_rcpf(x); }
 
 /// A launch's dynamic shared memory, aligned to 16 bytes.
 __device__ inline unsigned char* dynamic_shared_memory() {
@@ -125,6 +127,10 @@ __device__ inline unsigned char* dynamic_shared_memory() {
 /// Hides a value's origin from the compiler, which would otherwise keep what it computed from it
 /// in registers for a second use.
 __device__ inline void forget_origin(int& v) { asm volatile("" : "+v"(v)); }
+template <class T>
+__device__ inline void forget_origin(T*& p) {
+  asm volatile("" : "+v"(p));
+}
 
 namespace detail {
 using words4 = std::uint32_t __attribute__((ext_vector_type(4)));

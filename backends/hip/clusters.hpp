@@ -12,5 +12,11 @@ void launch_cluster_rows(const map_arguments<In, Out>&, const row_plan&, stream_
   throw error(errc::backend_failure, "launch: a plan for clusters on a device without them");
 }
 
+template <int lanes, map_operation op, class In, class Out>
+void launch_streamed_rows(const map_arguments<In, Out>& call, const row_plan& plan,
+                          stream_handle stream) {
+  launch_cluster_rows<lanes, op>(call, plan, stream);
+}
+
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold::gpu

@@ -121,7 +121,8 @@ void check_in_place(queue& q, problem<In>& p, bool log) {
     std::copy_n(p.x.row(r).begin(), p.x.cols(), y.row(r).begin());
   }
   y.upload();
-  (log ? log_softmax : softmax)(q, y.view(), y.view(), {.scale = p.spec.scale});
+  const softmax_options options{.scale = p.spec.scale};
+  log ? log_softmax(q, y.view(), y.view(), options) : softmax(q, y.view(), y.view(), options);
   q.wait();
   y.download();
   expect(y.stray_writes(), -1, p.spec);

@@ -63,14 +63,21 @@ void check_covers(const row_plan& plan, const row_shape& shape, const device_lim
       CHECK(plan.lanes <= device.lanes);
       return;
     case row_plan_kind::block:
-      CHECK(std::int64_t{plan.threads} * plan.vectors >= vectors);
+      CHECK(std::int64_t{plan.threads} * plan.vectors >= vectors_of(shape, 32));
+      CHECK(plan.threads <= row_threads);
       return;
     case row_plan_kind::cluster:
+    case row_plan_kind::stream:
       CHECK(plan.blocks <= device.cluster_blocks);
-      CHECK(std::int64_t{plan.blocks} * plan.part >= vectors);
+      CHECK(std::int64_t{plan.blocks} * plan.part >= vectors_of(shape, 32));
       CHECK(plan.threads * plan.vectors >= plan.part);
-      CHECK(plan.threads >= 3 * 32);  // the copies' three arrivals
-      CHECK(plan.threads <= (shape.element_bytes == 8 ? 512 : 1024));
+      if (plan.kind == row_plan_kind::cluster) {
+        CHECK(plan.part % 2 == 0);  // whole sectors
+        CHECK(plan.threads <= cluster_threads);
+      } else {
+        CHECK(plan.threads >= 3 * 32);  // the copies' three arrivals
+        CHECK(plan.threads <= (shape.element_bytes == 8 ? 512 : 1024));
+      }
       return;
     case row_plan_kind::chunks:
       CHECK(std::int64_t{plan.chunks} * chunk_vectors >= vectors);
@@ -103,6 +110,8 @@ TEST_SUITE_BEGIN("plan");
 TEST_CASE("vectors cover a row wherever it starts") {
   CHECK(vectors_of({128, 4, true}) == 32);
   CHECK(vectors_of({128, 4, false}) == 33);
+  CHECK(vectors_of({128, 4, true}, 32) == 33);
+  CHECK(vectors_of({128, 4, false}, 32) == 34);
   CHECK(vectors_of({1, 2, false}) == 1);
   CHECK(vectors_of({2, 2, false}) == 2);
 }
@@ -119,7 +128,7 @@ TEST_CASE("clusters only where the device has them, chunks only beyond") {
   CHECK(plan_map(long_row, with_clusters).kind == row_plan_kind::cluster);
   CHECK(plan_map(long_row, without_clusters).kind == row_plan_kind::chunks);
   CHECK(plan_map({1 << 20, 4, true}, with_clusters).kind == row_plan_kind::chunks);
-  CHECK(plan_map({524288, 4, true}, with_clusters).kind == row_plan_kind::cluster);
+  CHECK(plan_map({524288, 4, true}, with_clusters).kind == row_plan_kind::stream);
 }
 
 TEST_CASE("rows that are read twice are taken in batches that half of a cache holds") {

@@ -75,12 +75,15 @@ inline std::uint64_t ballot(bool predicate) {
 
 /// As the hardware's instruction: results below 2^-126 are 0.
 inline float fast_exp2(float x) { return x < -126 ? 0.0F : std::exp2(x); }
+inline float fast_reciprocal(float x) { return 1 / x; }
 
 inline float to_float(half x) { return static_cast<float>(x); }
 inline half to_half(float x) { return half(x); }
 
 inline unsigned char* dynamic_shared_memory() { return simt::shared_memory(); }
 inline void forget_origin(int&) {}
+template <class T>
+void forget_origin(T*&) {}
 inline block16 load_once(const block16* from) { return *from; }
 inline void store_once(block16* to, const block16& v) { *to = v; }
 

@@ -2,6 +2,7 @@
 # The cpu backend's part of softfold_bench.
 target_sources(softfold_bench PRIVATE
   cases_cpu.cpp
+  platform_host.cpp
   contenders/cpu/copy_nontemporal.cpp
   contenders/cpu/memcpy.cpp
   contenders/cpu/partial_sort.cpp

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// softmax and log-softmax of rows that are too long for one block's registers: the blocks of a
+/// cluster hold a part each, and send each other their states. One read and one write of each row.
+#pragma once
+
+#include "hopper.hpp"
+
+#include <gpu/rows.hpp>
+
+namespace softfold::gpu {
+inline namespace SOFTFOLD_BACKEND {
+
+inline constexpr int most_cluster_blocks = 16;
+
+#if SOFTFOLD_GPU_HOPPER
+
+/// Shared memory in which a cluster's blocks exchange their states; other blocks may be one row
+/// ahead, so two places take turns.
+template <class T>
+struct cluster_memory {
+  transfer_barrier barriers[2];
+  alignas(16) state<T> blocks[2 * most_cluster_blocks];
+
+  __device__ void initialise() {
+    barriers[0].initialise(1);
+    barriers[1].initialise(1);
+  }
+};
+
+/// The combination of the states of a cluster's blocks; all threads call it, each with its block's
+/// state, `round` = 0, 1, ... Nothing is ordered but the states, so that stores under way need not
+/// end first.
+template <int lanes, class T>
+__device__ inline state<T> combine_over_cluster(const state<T>& block, T scale, int blocks,
+                                                cluster_memory<T>& memory, int round) {
+  transfer_barrier& barrier = memory.barriers[round % 2];
+  state<T>* const places = memory.blocks + round % 2 * most_cluster_blocks;
+  if (threadIdx.x == 0) {
+    barrier.arrive_and_expect(static_cast<unsigned>(blocks * sizeof(state<T>)));
+  }
+  if (threadIdx.x < static_cast<unsigned>(blocks)) {
+    barrier.send(&places[cluster::rank()], block, static_cast<int>(threadIdx.x));
+  }
+  barrier.wait_for_cluster(round / 2 % 2);
+  return combine_states<lanes>(places, blocks, scale);
+}
+
+/// A row by a cluster. No block has to wait for the others at its end: what is sent to it has come
+/// when it leaves combine_over_cluster.
+template <int lanes, map_operation op, class In, class Out, int V>
+__global__ void __launch_bounds__(cluster_threads, sizeof(In) == 8 ? 2 : 4)
+    map_row_by_cluster(const map_arguments<In, Out> call, int blocks, int part) {
+  using T = arithmetic_t<In>;
+  constexpr bool keep = tile<In, V>::keeps && op == map_operation::softmax;
+  __shared__ cluster_memory<T> states;
+  __shared__ fold_memory<T> memory;
+  if (threadIdx.x == 0) {
+    states.initialise();
+  }
+  cluster::arrive();
+  const std::int64_t row = blockIdx.x / static_cast<unsigned>(blocks);
+  const In* const x = call.x + row * call.x_stride;
+  const vector_range<In> range(x, call.cols, call.memory, std::int64_t{cluster::rank()} * part,
+                               part, sector_bytes);
+  tile<In, V> own(range, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
+  own.load();
+  own.apply(call.map);
+  const state<T> warp = fold_tile<lanes, precision_for<Out>, keep>(own, call.scale, lanes);
+  const state<T> block = combine_over_block<lanes>(warp, call.scale, memory);
+  cluster::wait();
+  const state<T> whole = combine_over_cluster<lanes>(block, call.scale, blocks, states, 0);
+  write_tile<op, keep>(own, call.y + row * call.y_stride + (range.base - x), call,
+                       row_result<T>::of(whole, call.scale), warp.max);
+}
+
+#else
+
+template <int lanes, map_operation op, class In, class Out, int V>
+__global__ void map_row_by_cluster(const map_arguments<In, Out>, int, int) {}
+
+#endif
+
+template <int lanes, map_operation op, class In, class Out>
+void launch_cluster_rows(const map_arguments<In, Out>& call, const row_plan& plan,
+                         stream_handle stream) {
+  launch_clusters(stream, map_row_by_cluster<lanes, op, In, Out, 8>, call.rows, plan.blocks,
+                  plan.threads, call, plan.blocks, plan.part);
+}
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold::gpu
