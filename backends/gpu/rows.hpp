@@ -172,7 +172,7 @@ __global__ void __launch_bounds__(256)
   own.apply(call.map);
 
   auto* const stage = reinterpret_cast<block16*>(dynamic_shared_memory());
-  Out* const first = call.y + (thread - threadIdx.x >> row_shift) * call.y_stride;
+  Out* const first = call.y + ((thread - threadIdx.x) >> row_shift) * call.y_stride;
   Out* to = call.y + row * call.y_stride - range.head;
   if constexpr (staged) {
     const auto skew = reinterpret_cast<std::uintptr_t>(first) % 16 / sizeof(Out);
@@ -199,7 +199,7 @@ __global__ void __launch_bounds__(256)
 
 /// A row by a block.
 template <int lanes, map_operation op, class In, class Out, int V>
-__global__ void __launch_bounds__(row_threads, sizeof(In) == 8 ? 1 : 2)
+__global__ void __launch_bounds__(row_threads, least_resident(sizeof(In) == 8 ? 1 : 2))
     map_row_by_block(const map_arguments<In, Out> call) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();

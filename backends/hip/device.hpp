@@ -30,6 +30,10 @@ void with_lanes(int lanes, Body&& body) {
   }
 }
 
+/// The second argument of launch bounds, which in HIP counts wavefronts on a SIMD: as few as there
+/// may be, as AMD's compiler weighs registers against wavefronts itself.
+constexpr int least_resident(int /*blocks*/) { return 1; }
+
 /// A bit for each lane.
 using lane_mask = std::uint64_t;
 __device__ inline int count(lane_mask lanes) { return __builtin_popcountll(lanes); }
