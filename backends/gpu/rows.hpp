@@ -443,16 +443,18 @@ void launch_map_as(const map_call& call, const row_plan& plan, void* scratch,
     case row_plan_kind::lanes:
       with_vectors(plan.vectors, [&](auto v) {
         const std::int64_t blocks = divide_up(call.x.rows * plan.lanes, plan.threads);
-        const std::size_t row_bytes = static_cast<std::size_t>(call.x.cols) * sizeof(Out);
-        if (call.y_stride == call.x.cols && row_bytes % sector_bytes != 0) {
-          launch_shared(stream, map_rows_by_lanes<lanes, op, true, In, Out, v()>, blocks,
-                        plan.threads,
-                        static_cast<std::size_t>(plan.threads / plan.lanes) * row_bytes + 32,
-                        arguments, row_shift(plan));
-        } else {
-          launch(stream, map_rows_by_lanes<lanes, op, false, In, Out, v()>, blocks, plan.threads,
-                 arguments, row_shift(plan));
+        if constexpr (stages_rows) {
+          const std::size_t row_bytes = static_cast<std::size_t>(call.x.cols) * sizeof(Out);
+          if (call.y_stride == call.x.cols && row_bytes % sector_bytes != 0) {
+            launch_shared(stream, map_rows_by_lanes<lanes, op, true, In, Out, v()>, blocks,
+                          plan.threads,
+                          static_cast<std::size_t>(plan.threads / plan.lanes) * row_bytes + 32,
+                          arguments, row_shift(plan));
+            return;
+          }
         }
+        launch(stream, map_rows_by_lanes<lanes, op, false, In, Out, v()>, blocks, plan.threads,
+               arguments, row_shift(plan));
       });
       return;
     case row_plan_kind::block:
