@@ -124,15 +124,15 @@ TEST_CASE("every plan covers the row and fits the device") {
 }
 
 TEST_CASE("clusters only where the device has them, chunks only beyond") {
-  const row_shape long_row = {131072, 4, true};
+  const row_shape long_row = {131000, 4, true};
   CHECK(plan_map(long_row, with_clusters).kind == row_plan_kind::cluster);
   CHECK(plan_map(long_row, without_clusters).kind == row_plan_kind::chunks);
   CHECK(plan_map({1 << 20, 4, true}, with_clusters).kind == row_plan_kind::chunks);
-  CHECK(plan_map({524288, 4, true}, with_clusters).kind == row_plan_kind::stream);
+  CHECK(plan_map({524000, 4, true}, with_clusters).kind == row_plan_kind::stream);
 }
 
 TEST_CASE("rows that are read twice are taken in batches that half of a cache holds") {
-  const row_shape shape = {1 << 20, 4, true};
+  const row_shape shape = {1000000, 4, true};
   CHECK(plan_map(shape, wide_warps).batch_rows == 0);
   CHECK(plan_map(shape, little_shared).batch_rows == 16);
   CHECK(plan_map({1 << 30, 4, true}, little_shared).batch_rows == 1);
@@ -151,7 +151,7 @@ TEST_CASE("top-k: enough groups for k, and room for what is above the bound") {
         CHECK(plan.capacity >= k);
         CHECK(shared_bytes_of(plan, shape, device) <= device.shared_bytes);
         CHECK(std::int64_t{plan.chunks} * chunk_vectors >= vectors_of(shape));
-        if (plan.group_vectors > 0) {
+        if (!plan.lists && plan.group_vectors > 0) {
           CHECK(plan.groups * plan.group_vectors >= vectors_of(shape));
           CHECK(plan.groups >= 2 * k);
           CHECK(plan.capacity >= 2 * k);
