@@ -28,6 +28,12 @@ template <int lanes>
 inline constexpr bool target_has_lanes = lanes == 32;
 __device__ inline void stop_wrong_lanes() { __trap(); }
 
+/// Whether short rows are put together in shared memory before they are written.
+inline constexpr bool stages_rows = true;
+
+/// The second argument of launch bounds for `blocks` blocks on a multiprocessor.
+constexpr int least_resident(int blocks) { return blocks; }
+
 /// The value of lane (own ^ mask).
 template <class T>
 __device__ inline T shuffle_xor(T value, int mask) {

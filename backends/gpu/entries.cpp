@@ -7,6 +7,8 @@
 
 #include <core/problem.hpp>
 
+#include <algorithm>
+#include <cstddef>
 #include <initializer_list>
 
 namespace softfold::gpu {
@@ -26,6 +28,17 @@ void check_memory(const queue::state& q, const char* function,
   }
 }
 
+/// Rows [first, first + rows) of a call.
+map_call part_of(const map_call& call, std::int64_t first, std::int64_t rows) {
+  const auto in = static_cast<std::int64_t>(size_of(call.x.type));
+  const auto out = static_cast<std::int64_t>(size_of(call.y_type));
+  map_call part = call;
+  part.x.data = static_cast<const std::byte*>(call.x.data) + first * call.x.stride * in;
+  part.x.rows = rows;
+  part.y = static_cast<std::byte*>(call.y) + first * call.y_stride * out;
+  return part;
+}
+
 void run(queue::state& q, const map_call& call) {
   if (call.x.rows == 0 || call.x.cols == 0) {
     return;
@@ -34,10 +47,15 @@ void run(queue::state& q, const map_call& call) {
   const bool given = call.given != nullptr;
   const row_shape shape = call.x.shape();
   const row_plan plan = given ? plan_pass(shape) : plan_map(shape, q.limits());
+  const std::int64_t batch =
+      plan.batch_rows > 0 ? std::min(plan.batch_rows, call.x.rows) : call.x.rows;
   void* const scratch =
-      given ? nullptr : q.scratch.at_least(chunk_states_bytes(plan, call.x.rows, call.x.type));
+      given ? nullptr : q.scratch.at_least(chunk_states_bytes(plan, batch, call.x.type));
   with_input(call.x.type, [&](auto in) {
-    launch_map<decltype(in)>(call, plan, scratch, q.stream.get(), q.properties.lanes);
+    for (std::int64_t row = 0; row < call.x.rows; row += batch) {
+      launch_map<decltype(in)>(part_of(call, row, std::min(batch, call.x.rows - row)), plan,
+                               scratch, q.stream.get(), q.properties.lanes);
+    }
   });
 }
 

@@ -110,6 +110,14 @@ row_plan in_chunks(std::int64_t vectors) {
   return plan;
 }
 
+row_plan in_chunks_read_twice(std::int64_t vectors, const device_limits& device) {
+  row_plan plan = in_chunks(vectors);
+  if (device.cache_bytes > 0) {  // half of it is for what is written
+    plan.batch_rows = std::max<std::int64_t>(device.cache_bytes / 2 / (vectors * vector_bytes), 1);
+  }
+  return plan;
+}
+
 }  // namespace
 
 std::int64_t vectors_of(const row_shape& shape, int alignment) {
@@ -138,7 +146,7 @@ row_plan plan_map(const row_shape& shape, const device_limits& device) {
   if (vectors <= device.cluster_blocks * most_streamed) {
     return by_parts(row_plan_kind::stream, vectors, most_streamed, device);
   }
-  return in_chunks(vectors);
+  return in_chunks_read_twice(vectors, device);
 }
 
 row_plan plan_pass(const row_shape& shape) {

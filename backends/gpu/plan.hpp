@@ -19,6 +19,7 @@ struct device_limits {
   int cluster_blocks = 0;  ///< most blocks of a cluster; 0: none
   int multiprocessors = 1;
   std::int64_t shared_bytes = 65536;  ///< of shared memory, at most, that a block can have
+  std::int64_t cache_bytes = 0;       ///< of a cache that keeps rows for a second read; 0: none
 };
 
 /// A row of `cols` elements of `element_bytes`; every row starts at a multiple of `alignment`
@@ -46,6 +47,8 @@ struct row_plan {
   int blocks = 1;     ///< kinds cluster and stream: of each row
   int part = 0;       ///< kinds cluster and stream: vectors of each block
   int chunks = 1;     ///< kind chunks: of each row
+  /// Rows that are read the second time before others are read, at most; 0: all.
+  std::int64_t batch_rows = 0;
 
   friend bool operator==(const row_plan&, const row_plan&) = default;
 };

@@ -70,7 +70,8 @@ struct queue::state {
 
   [[nodiscard]] gpu::device_limits limits() const {
     return {properties.lanes, properties.cluster_blocks, properties.multiprocessors,
-            static_cast<std::int64_t>(properties.shared_bytes)};
+            static_cast<std::int64_t>(properties.shared_bytes),
+            static_cast<std::int64_t>(properties.cache_bytes)};
   }
   /// Throws error(invalid_argument) if the argument's memory is the host's and the device cannot
   /// read it.

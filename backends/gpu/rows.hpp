@@ -172,7 +172,7 @@ __global__ void __launch_bounds__(256)
   own.apply(call.map);
 
   auto* const stage = reinterpret_cast<block16*>(dynamic_shared_memory());
-  Out* const first = call.y + (thread - threadIdx.x >> row_shift) * call.y_stride;
+  Out* const first = call.y + ((thread - threadIdx.x) >> row_shift) * call.y_stride;
   Out* to = call.y + row * call.y_stride - range.head;
   if constexpr (staged) {
     const auto skew = reinterpret_cast<std::uintptr_t>(first) % 16 / sizeof(Out);
@@ -199,7 +199,7 @@ __global__ void __launch_bounds__(256)
 
 /// A row by a block.
 template <int lanes, map_operation op, class In, class Out, int V>
-__global__ void __launch_bounds__(row_threads, sizeof(In) == 8 ? 1 : 2)
+__global__ void __launch_bounds__(row_threads, least_resident(sizeof(In) == 8 ? 1 : 2))
     map_row_by_block(const map_arguments<In, Out> call) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
@@ -443,16 +443,18 @@ void launch_map_as(const map_call& call, const row_plan& plan, void* scratch,
     case row_plan_kind::lanes:
       with_vectors_of<In, Out>(plan.vectors, [&](auto v) {
         const std::int64_t blocks = divide_up(call.x.rows * plan.lanes, plan.threads);
-        const std::size_t row_bytes = static_cast<std::size_t>(call.x.cols) * sizeof(Out);
-        if (call.y_stride == call.x.cols && row_bytes % sector_bytes != 0) {
-          launch_shared(stream, map_rows_by_lanes<lanes, op, true, In, Out, v()>, blocks,
-                        plan.threads,
-                        static_cast<std::size_t>(plan.threads / plan.lanes) * row_bytes + 32,
-                        arguments, row_shift(plan));
-        } else {
-          launch(stream, map_rows_by_lanes<lanes, op, false, In, Out, v()>, blocks, plan.threads,
-                 arguments, row_shift(plan));
+        if constexpr (stages_rows) {
+          const std::size_t row_bytes = static_cast<std::size_t>(call.x.cols) * sizeof(Out);
+          if (call.y_stride == call.x.cols && row_bytes % sector_bytes != 0) {
+            launch_shared(stream, map_rows_by_lanes<lanes, op, true, In, Out, v()>, blocks,
+                          plan.threads,
+                          static_cast<std::size_t>(plan.threads / plan.lanes) * row_bytes + 32,
+                          arguments, row_shift(plan));
+            return;
+          }
         }
+        launch(stream, map_rows_by_lanes<lanes, op, false, In, Out, v()>, blocks, plan.threads,
+               arguments, row_shift(plan));
       });
       return;
     case row_plan_kind::block:

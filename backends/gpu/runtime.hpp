@@ -24,6 +24,7 @@ struct device_properties {
   int cluster_blocks = 0;        ///< most blocks of a cluster; 0: none
   std::size_t shared_bytes = 0;  ///< of shared memory, at most, that a block can have
   std::size_t l2_bytes = 0;
+  std::size_t cache_bytes = 0;     ///< see device_limits
   bool reads_host_memory = false;  ///< kernels can follow any pointer of the host
 };
 

@@ -52,7 +52,7 @@ __device__ inline std::uint32_t bits_from(int first) {
 
 /// Writes bytes [from, until) of a vector, from = 0 or until = 16, both multiples of 2, by one
 /// store of each size at most; `to` is aligned to 16 bytes.
-__device__ inline void store_part(void* to, const block16& v, int from, int until) {
+__device__ inline void store_part(void* to, block16 v, int from, int until) {
   auto* const bytes = static_cast<unsigned char*>(to);
   const bool low = from == 0;
   const int n = until - from;
@@ -146,7 +146,7 @@ __device__ inline block16 packed(const Value& value) {
 
 /// Writes those elements of a vector that are in [from, until); `to` is aligned to 16 bytes.
 template <class Out>
-__device__ inline void store_elements(Out* to, const block16& v, int from, int until) {
+__device__ inline void store_elements(Out* to, block16 v, int from, int until) {
   constexpr int each = vector_width<Out>;
   from = from > 0 ? from : 0;
   until = until < each ? until : each;

@@ -279,7 +279,7 @@ struct topk_layout {
 
 /// One row, or the selection of one row whose chunks were scanned.
 template <int lanes, class In, class Entry>
-__global__ void __launch_bounds__(512, 2) topk_row(const topk_arguments<In> call) {
+__global__ void __launch_bounds__(512, least_resident(2)) topk_row(const topk_arguments<In> call) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
   }

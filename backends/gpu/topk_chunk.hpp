@@ -116,7 +116,7 @@ __device__ void rank_many(const topk_arguments<In>& call, const In* x,
   constexpr int width = vector_width<In>;
   const auto column_of = [&](int at) { return range.base + at - x; };
   const std::uint32_t largest = core::order_key(own.max());
-  if (__syncthreads_or(threadIdx.x < range.size() && largest > bound ? 1 : 0) == 0) {
+  if (__syncthreads_or(own.number(0) < range.size() && largest > bound ? 1 : 0) == 0) {
     const int lane = static_cast<int>(threadIdx.x) % lanes;
     const int warp = static_cast<int>(threadIdx.x) / lanes;
     const int warps = static_cast<int>(blockDim.x) / lanes;
@@ -178,7 +178,7 @@ __device__ void rank_many(const topk_arguments<In>& call, const In* x,
 /// The list of a chunk to `lists`, its state to call.parts; or, if there are no lists, the results
 /// of a row of one chunk.
 template <int lanes, class In>
-__global__ void __launch_bounds__(chunk_threads, 4)
+__global__ void __launch_bounds__(chunk_threads, least_resident(4))
     topk_chunk(const topk_arguments<In> call, packed_entry* lists) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();

@@ -30,6 +30,18 @@ void with_lanes(int lanes, Body&& body) {
   }
 }
 
+/// Whether short rows are put together in shared memory before they are written. AMD's caches merge
+/// parts of a line by a mask of its bytes; on the processor the kernels are tested.
+#ifdef SOFTFOLD_HIP_ON_HOST
+inline constexpr bool stages_rows = true;
+#else
+inline constexpr bool stages_rows = false;
+#endif
+
+/// The second argument of launch bounds, which in HIP counts wavefronts on a SIMD: as few as there
+/// may be, as AMD's compiler weighs registers against wavefronts itself.
+constexpr int least_resident(int /*blocks*/) { return 1; }
+
 /// A bit for each lane.
 using lane_mask = std::uint64_t;
 __device__ inline int count(lane_mask lanes) { return __builtin_popcountll(lanes); }

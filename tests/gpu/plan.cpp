@@ -16,8 +16,11 @@ constexpr device_limits with_clusters = {
 // As of gfx90a and gfx1030.
 constexpr device_limits wide_warps = {
     .lanes = 64, .cluster_blocks = 0, .multiprocessors = 104, .shared_bytes = 65536};
-constexpr device_limits little_shared = {
-    .lanes = 32, .cluster_blocks = 0, .multiprocessors = 36, .shared_bytes = 65536};
+constexpr device_limits little_shared = {.lanes = 32,
+                                         .cluster_blocks = 0,
+                                         .multiprocessors = 36,
+                                         .shared_bytes = 65536,
+                                         .cache_bytes = 128 << 20};
 
 /// Column counts around powers of two, and between them.
 std::vector<std::int64_t> column_counts() {
@@ -128,6 +131,14 @@ TEST_CASE("clusters only where the device has them, chunks only beyond") {
   CHECK(plan_map(long_row, without_clusters).kind == row_plan_kind::chunks);
   CHECK(plan_map({1 << 20, 4, 32}, with_clusters).kind == row_plan_kind::chunks);
   CHECK(plan_map({524288, 4, 32}, with_clusters).kind == row_plan_kind::stream);
+}
+
+TEST_CASE("rows that are read twice are taken in batches that half of a cache holds") {
+  const row_shape shape = {1000000, 4, 32};
+  CHECK(plan_map(shape, wide_warps).batch_rows == 0);
+  CHECK(plan_map(shape, little_shared).batch_rows == 16);
+  CHECK(plan_map({1 << 30, 4, 32}, little_shared).batch_rows == 1);
+  CHECK(plan_map({1000, 4, 32}, little_shared).batch_rows == 0);
 }
 
 TEST_CASE("top-k: enough groups for k, and room for what is above the bound") {

@@ -31,8 +31,9 @@ TARGETS = {
 # in_flight: KiB of loads on their way to a compute unit, which its wavefronts' number decides.
 # sgpr_spills: to lanes of vector registers, at most; they take no memory. flat: pointers to the LDS
 # or to global memory.
-Kind = collections.namedtuple("Kind", "loads stores reduces vectors in_flight sgpr_spills flat",
-                              defaults=(0, 64, 0, False))
+# lds: KiB of it that are static; the plans leave as much of the 64 KiB.
+Kind = collections.namedtuple("Kind", "loads stores reduces vectors in_flight sgpr_spills flat lds",
+                              defaults=(0, 64, 0, False, 2))
 KINDS = {
     "map_rows_by_lanes": Kind(True, True, True),
     "map_row_by_block": Kind(True, True, True),
@@ -42,12 +43,13 @@ KINDS = {
     "finish_rows": Kind(False, False, True, vectors=1),
     "topk_scan_chunk": Kind(True, False, True, vectors=8),
     "topk_rows_by_lanes": Kind(True, False, True, in_flight=16),  # k rounds of compares
+    "topk_chunk": Kind(True, False, True, sgpr_spills=80, lds=12),
+    "topk_merge": Kind(False, False, True, vectors=1, sgpr_spills=40, lds=12),
     "topk_row": Kind(True, False, True, vectors=8, sgpr_spills=80, flat=True),
     "combine_states_of_rows": Kind(False, False, False, vectors=1),
     "logsumexp_of_rows": Kind(False, False, False, vectors=1),
     "merge_lists": Kind(False, False, False, vectors=1),
 }
-MOST_LDS = 2048  # static; the plans leave as much of the 64 KiB
 FORBIDDEN = re.compile(r"^(scratch_|buffer_(load|store)|flat_(load|store)|s_swappc)")
 
 
@@ -121,7 +123,7 @@ def faults(kind_name, arguments, target, data, counts):
     for mnemonic in counts:
         if FORBIDDEN.match(mnemonic) and not (kind.flat and mnemonic.startswith("flat_")):
             yield f"{counts[mnemonic]} {mnemonic}"
-    if data["group_segment_fixed_size"] > MOST_LDS:
+    if data["group_segment_fixed_size"] > kind.lds << 10:
         yield f"{data['group_segment_fixed_size']} bytes of LDS"
     vectors = kind.vectors or int(arguments[-1])
     least = least_waves(target, data, vectors, kind.in_flight)

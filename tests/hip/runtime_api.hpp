@@ -18,14 +18,14 @@ using replay = hipGraphExec_t;
 inline constexpr error success = hipSuccess;
 inline const char* error_text(error code) { return hipGetErrorString(code); }
 
-inline error create_stream(stream* s) {
-  return hipStreamCreateWithFlags(s, hipStreamNonBlocking);
-}
+inline error create_stream(stream* s) { return hipStreamCreateWithFlags(s, hipStreamNonBlocking); }
 inline error begin_capture(stream s) {
   return hipStreamBeginCapture(s, hipStreamCaptureModeGlobal);
 }
 inline error end_capture(stream s, graph* g) { return hipStreamEndCapture(s, g); }
-inline error instantiate(replay* r, graph g) { return hipGraphInstantiate(r, g, nullptr, nullptr, 0); }
+inline error instantiate(replay* r, graph g) {
+  return hipGraphInstantiate(r, g, nullptr, nullptr, 0);
+}
 inline error launch(replay r, stream s) { return hipGraphLaunch(r, s); }
 inline error destroy(stream s) { return hipStreamDestroy(s); }
 inline error destroy(graph g) { return hipGraphDestroy(g); }

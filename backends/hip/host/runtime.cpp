@@ -25,6 +25,7 @@ device_properties properties(int /*device*/) {
           .cluster_blocks = 0,
           .shared_bytes = simt::shared_bytes,
           .l2_bytes = 0,
+          .cache_bytes = std::size_t{256} << 10,  // so that tests have more than one batch
           .reads_host_memory = true};
 }
 
@@ -58,9 +59,8 @@ namespace simt {
 
 void enqueue(stream_handle /*stream*/, std::int64_t blocks, int threads, std::size_t shared,
              std::function<void()> body) {
-  tbb::parallel_for(std::int64_t{0}, blocks, [&](std::int64_t block) {
-    run_block(block, blocks, threads, shared, body);
-  });
+  tbb::parallel_for(std::int64_t{0}, blocks,
+                    [&](std::int64_t block) { run_block(block, blocks, threads, shared, body); });
 }
 
 }  // namespace simt
