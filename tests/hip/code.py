@@ -50,7 +50,7 @@ KINDS = {
     "logsumexp_of_rows": Kind(False, False, False, vectors=1),
     "merge_lists": Kind(False, False, False, vectors=1),
 }
-FORBIDDEN = re.compile(r"^(scratch_|buffer_(load|store)|flat_(load|store)|s_swappc)")
+FORBIDDEN = re.compile(r"^(scratch_|buffer_(load|store)|flat_(load|store)_dwordx4|s_swappc)")
 
 
 def run(*command):
