@@ -134,15 +134,16 @@ __device__ inline void forget_origin(T*& p) {
 
 namespace detail {
 using words4 = std::uint32_t __attribute__((ext_vector_type(4)));
-}
+// In global memory, which the compiler does not see where an address was computed as a number.
+using global_words4 = __attribute__((address_space(1))) words4;
+}  // namespace detail
 __device__ inline block16 load_once(const block16* from) {
-  const detail::words4 v =
-      __builtin_nontemporal_load(reinterpret_cast<const detail::words4*>(from));
+  const detail::words4 v = __builtin_nontemporal_load((const detail::global_words4*)from);
   return {{v.x, v.y, v.z, v.w}};
 }
 __device__ inline void store_once(block16* to, const block16& v) {
   const detail::words4 words = {v.words[0], v.words[1], v.words[2], v.words[3]};
-  __builtin_nontemporal_store(words, reinterpret_cast<detail::words4*>(to));
+  __builtin_nontemporal_store(words, (detail::global_words4*)to);
 }
 
 }  // namespace SOFTFOLD_BACKEND

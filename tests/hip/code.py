@@ -33,7 +33,7 @@ TARGETS = {
 # or to global memory.
 # lds: KiB of it that are static; the plans leave as much of the 64 KiB.
 Kind = collections.namedtuple("Kind", "loads stores reduces vectors in_flight sgpr_spills flat lds",
-                              defaults=(0, 64, 0, False, 2))
+                              defaults=(0, 48, 0, False, 2))
 KINDS = {
     "map_rows_by_lanes": Kind(True, True, True),
     "map_row_by_block": Kind(True, True, True),
@@ -50,7 +50,7 @@ KINDS = {
     "logsumexp_of_rows": Kind(False, False, False, vectors=1),
     "merge_lists": Kind(False, False, False, vectors=1),
 }
-FORBIDDEN = re.compile(r"^(scratch_|buffer_(load|store)|flat_(load|store)|s_swappc)")
+FORBIDDEN = re.compile(r"^(scratch_|buffer_(load|store)|flat_(load|store)_dwordx4|s_swappc)")
 
 
 def run(*command):
