@@ -6,12 +6,8 @@
 build_packages=(g++ cmake ninja-build libtbb-dev zlib1g-dev libcli11-dev nlohmann-json3-dev)
 test_packages=("${build_packages[@]}" doctest-dev pkg-config python3 abigail-tools
                libopenmpi-dev openmpi-bin)
-<<<<<<< HEAD
-check_packages=(libtrilinos-kokkos-dev clang libclang-rt-14-dev clang-format-14
+check_packages=(libtrilinos-kokkos-dev libbenchmark-dev clang libclang-rt-14-dev clang-format-14
                 hipcc libamdhip64-dev rocm-device-libs clang-15 llvm-15)
-=======
-check_packages=(libtrilinos-kokkos-dev libbenchmark-dev clang libclang-rt-14-dev clang-format-14)
->>>>>>> kokkos
 
 # say TEXT: a line of the script's own, apart from the tools' output.
 say() { printf '==> %s\n' "$*"; }
