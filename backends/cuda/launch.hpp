@@ -48,7 +48,7 @@ template <class... Parameters>
 void launch_shared(stream_handle stream, void (*kernel)(Parameters...), std::int64_t blocks,
                    int threads, std::size_t shared_bytes,
                    std::type_identity_t<Parameters>... arguments) {
-  if (shared_bytes > std::size_t{48} << 10) {
+  if (shared_bytes > std::size_t{32} << 10) {  // the limit of 48 KiB counts static memory, too
     check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                                cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(shared_bytes)),

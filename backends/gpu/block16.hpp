@@ -8,7 +8,7 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// 16 bytes of memory that is read or written once.
+/// A vector: 16 bytes of a row.
 struct alignas(16) block16 {
   std::uint32_t words[4];
 };

@@ -64,7 +64,7 @@ struct input_rows {
     const auto bytes = static_cast<std::int64_t>(size_of(type));
     const auto starts_at = [&](std::int64_t alignment) {
       return reinterpret_cast<std::uintptr_t>(data) % static_cast<std::uintptr_t>(alignment) == 0 &&
-             (rows == 1 || stride * bytes % alignment == 0);
+             stride * bytes % alignment == 0;
     };
     const std::int64_t alignment = starts_at(32) ? 32 : starts_at(16) ? 16 : bytes;
     return {cols, static_cast<int>(bytes), static_cast<int>(alignment)};

@@ -104,6 +104,12 @@ void run_topk(queue& q, const char* name, const core::topk_problem& p) {
   if (p.empty()) {
     return;
   }
+  constexpr std::int64_t most = std::int64_t{1} << 30;
+  if (p.indices.cols > most) {
+    throw error(errc::invalid_argument,
+                std::string(name) + ": indices.cols = " + std::to_string(p.indices.cols) +
+                    ", more than the 2^30 that this backend can choose of a row");
+  }
   const input_rows x = input_rows::of(p.x);
   const scaling scale = scaling::of(p.scale);
   if (p.indices.cols == 0) {  // no list is wanted, only the row's state
@@ -118,7 +124,7 @@ void run_topk(queue& q, const char* name, const core::topk_problem& p) {
   topk_call call = {x,     p.indices.cols, p.indices, p.values, p.probabilities,
                     p.lse, p.partials,     scale,     p.policy, p.column_offset};
   // The state of a row has the same bits with and without a list. Where the list's kernel folds the
-  // row in another order, the row is short, and in a cache for a second read.
+  // row in another order, the row, a short one, is read twice.
   const row_plan pass = plan_pass(x.shape());
   const topk_plan plan = plan_topk(x.shape(), x.rows, call.k, q.self().limits());
   if (p.partials.data != nullptr &&

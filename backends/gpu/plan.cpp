@@ -39,9 +39,9 @@ struct selection_rule {
   std::int64_t states;
 };
 constexpr selection_rule selection_rules[] = {
-    {200 << 10, 64 << 10, 64 << 10, 128 << 10, 24 << 10},
-    // AMD's 64 KiB of LDS are those of a compute unit: for common k a block takes half of them or
-    // less, and two or more share it.
+    {220 << 10, 64 << 10, 64 << 10, 128 << 10, 24 << 10},
+    // Devices with less, among them NVIDIA's before sm_90. AMD's 64 KiB of LDS are those of a
+    // compute unit: for common k a block takes half of them or less, and two or more share it.
     {0, 16 << 10, 16 << 10, 32 << 10, 8 << 10}};
 
 const selection_rule& selection_rule_for(const device_limits& device) {
@@ -71,8 +71,8 @@ row_plan in_lanes(const lanes_rule& rule) {
   return plan;
 }
 
-/// Four blocks on a multiprocessor, or as many threads in smaller ones: some read while others
-/// write. Short rows have fewer vectors a thread, so that more of their elements stay in registers.
+/// Two blocks on a multiprocessor, or more of the smaller ones: some read while others write. Short
+/// rows have fewer vectors a thread, so that more of their elements stay in registers.
 row_plan in_block(std::int64_t vectors, const device_limits& device) {
   constexpr std::int64_t short_row = 512;
   row_plan plan;
@@ -102,7 +102,9 @@ row_plan in_chunks(std::int64_t vectors) {
   row_plan plan;
   plan.kind = row_plan_kind::chunks;
   plan.vectors = chunk_vectors_each;
-  plan.chunks = static_cast<int>((vectors + chunk_vectors - 1) / chunk_vectors);
+  // A row without columns is a chunk, too: of nothing.
+  plan.chunks =
+      static_cast<int>(std::max<std::int64_t>((vectors + chunk_vectors - 1) / chunk_vectors, 1));
   plan.threads = 64;
   while (plan.threads < chunk_threads && plan.threads * chunk_vectors_each < vectors) {
     plan.threads *= 2;

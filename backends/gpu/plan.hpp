@@ -74,13 +74,15 @@ row_plan plan_map(const row_shape& shape, const device_limits& device);
 
 /// One read, or a second pass for which the rows' states are known: logsumexp, fold, normalize.
 /// Rows too long for lanes are folded by the same chunks as in top-k, so that a state has the same
-/// bits whether a list is made with it or not.
+/// bits whether a list is made with it or not; where blocks have other numbers of threads, the
+/// entry point folds again.
 row_plan plan_pass(const row_shape& shape);
 
-/// Top-k of long rows. The row is read once; of each group of `group_vectors` vectors the largest
-/// element is remembered. The k groups with the largest of these hold the k best elements.
+/// Top-k of rows that lanes do not take. The row is read once; either the k best of each chunk are
+/// listed, or of each group of `group_vectors` vectors the largest element is remembered: the k
+/// groups with the largest of these hold the k best elements.
 struct topk_plan {
-  bool lists = false;     ///< the k best of each chunk, then a merge, if there are more; no groups
+  bool lists = false;     ///< of chunks, then a merge, if there are several; no groups
   int group_vectors = 8;  ///< a power of two; 0: k is too large for groups, all elements compete
   std::int64_t groups = 0;
   int chunks = 1;               ///< of each row, as in a reduction

@@ -117,8 +117,8 @@ __device__ inline void write_tile(const tile<In, V>& tile, Out* to,
   }
 }
 
-/// The state of the tiles of `count` lanes; if `keep`, their exponentials, of precision p, take the
-/// elements' place.
+/// The state of the tiles of `count` lanes; if `keep`, the tiles keep their exponentials, of
+/// precision p.
 template <int lanes, precision p, bool keep, class In, int V>
 __device__ inline state<arithmetic_t<In>> fold_tile(tile<In, V>& own, arithmetic_t<In> scale,
                                                     int count) {

@@ -37,9 +37,6 @@ struct entry_of<packed_entry> {
     return packed_entry{key} << 32 | ~static_cast<std::uint32_t>(column);
   }
   __device__ static packed_entry none() { return 0; }
-  __device__ static std::uint32_t key(packed_entry e) {
-    return static_cast<std::uint32_t>(e >> 32);
-  }
   __device__ static bool exists(packed_entry e) { return e != 0; }
   __device__ static std::int64_t column(packed_entry e) { return ~static_cast<std::uint32_t>(e); }
 };

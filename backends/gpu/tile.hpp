@@ -3,9 +3,9 @@
 /// A thread's share of a range of a row, in registers, and its way from and to memory.
 ///
 /// A row is covered by aligned vectors of 16 bytes. The first and the last may lie partly outside
-/// it: they are read and written element by element, all others whole, whatever the base, the
-/// stride and the number of columns. Elements outside the row are -infinity, which contributes
-/// nothing.
+/// it: they are read whole where the matrix has all of them, and masked; only the row's elements
+/// are written. All others are read and written whole, whatever the base, the stride and the number
+/// of columns. Elements outside the row are -infinity, which contributes nothing.
 #pragma once
 
 #include "device.hpp"
@@ -14,7 +14,6 @@
 #include <softfold/dtype.hpp>
 
 #include <cstdint>
-#include <limits>
 #include <type_traits>
 
 namespace softfold::gpu {
@@ -217,10 +216,6 @@ struct vector_range {
   [[nodiscard]] __device__ int end_whole() const { return end >> width_bits; }
   /// Elements of the last vector, if they are less than a whole one's.
   [[nodiscard]] __device__ int tail() const { return end & (width - 1); }
-  /// Whether all elements of a vector belong to the range.
-  [[nodiscard]] __device__ bool whole(int v) const {
-    return v * width >= head && (v + 1) * width <= end;
-  }
   /// Whether all elements of a vector belong to the matrix, if not to the range.
   [[nodiscard]] __device__ bool readable(int v) const {
     return base + v * width >= memory.begin && base + (v + 1) * width <= memory.end;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The kernels of topk, softmax_topk and fold_topk, and their launch.
+/// topk, softmax_topk and fold_topk: their launch, and the kernels for any k. Short rows have those
+/// of topk_lanes.hpp, small k those of topk_chunk.hpp.
 ///
 /// One read of the row gives its state and the maximum of every group of neighbouring vectors. The
 /// k-th largest of these is a lower bound of the k-th best element, so the k groups with the

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// Top-k for small k in one read: a block finds the k best elements of a chunk while its registers
-/// hold it, by a bound that at least k of them reach: the k-th largest of its warps' maxima, or of
-/// its threads'. Hardly more elements reach it, and their ranks are counted. A second kernel merges
-/// the chunks' lists.
+/// hold it, by a bound that at least k of them reach: the k-th largest of the maxima of its warps,
+/// groups of lanes, or threads. Hardly more elements reach it, and their ranks are counted. A
+/// second kernel merges the chunks' lists.
 #pragma once
 
 #include "launch.hpp"

@@ -73,7 +73,8 @@ struct shape {
 };
 
 /// From many short rows to few rows longer than any one thread's share.
-constexpr shape shapes[] = {{200, 5}, {64, 129}, {17, 1000}, {5, 50257}, {3, 300007}};
+constexpr shape shapes[] = {{200, 5},  {3, 46},    {64, 129},  {17, 1000},
+                            {3, 2048}, {5, 50257}, {3, 300007}};
 
 }  // namespace
 

@@ -317,12 +317,14 @@ TEST_CASE_TEMPLATE("an empty part is the identity of both", T, SOFTFOLD_TEST_INP
   queue q;
   problem<T> p({2, 40, distribution::normal, 1, 0, 0, 77000});
   const auto expected = expected_columns(p, 40);
-  for (const bool empty_first : {false, true}) {
-    auto empty = folded<T, std::int64_t>(q, p, 5, 13, 13);
-    CHECK(empty.partials.values() == std::vector<max_sum<arithmetic>>(2));
-    auto full = folded<T, std::int64_t>(q, p, 5, 0, 40);
-    (empty_first ? empty : full).combine_with(q, empty_first ? full : empty);
-    check_state(q, p, empty_first ? empty : full, 0, expected);
+  for (const std::int64_t k : {5, 100}) {
+    for (const bool empty_first : {false, true}) {
+      auto empty = folded<T, std::int64_t>(q, p, k, 13, 13);
+      CHECK(empty.partials.values() == std::vector<max_sum<arithmetic>>(2));
+      auto full = folded<T, std::int64_t>(q, p, k, 0, 40);
+      (empty_first ? empty : full).combine_with(q, empty_first ? full : empty);
+      check_state(q, p, empty_first ? empty : full, 0, expected);
+    }
   }
 }
 

@@ -39,11 +39,11 @@ KINDS = {
     "map_row_by_block": Kind(True, True, True),
     "map_chunk": Kind(True, True, True),
     "reduce_rows_by_lanes": Kind(True, False, True),
-    "reduce_chunk": Kind(True, False, True),
+    "reduce_chunk": Kind(True, False, True, vectors=8),
     "finish_rows": Kind(False, False, True, vectors=1),
     "topk_scan_chunk": Kind(True, False, True, vectors=8),
     "topk_rows_by_lanes": Kind(True, False, True, in_flight=16),  # k rounds of compares
-    "topk_chunk": Kind(True, False, True, sgpr_spills=80, lds=12),
+    "topk_chunk": Kind(True, False, True, vectors=8, sgpr_spills=80, lds=12),
     "topk_merge": Kind(False, False, True, vectors=1, sgpr_spills=40, lds=12),
     "topk_row": Kind(True, False, True, vectors=8, sgpr_spills=80, flat=True),
     "combine_states_of_rows": Kind(False, False, False, vectors=1),
