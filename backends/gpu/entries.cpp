@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <initializer_list>
+#include <string>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
