@@ -106,31 +106,30 @@ struct topk_chunk_memory {
   std::uint32_t bound;
 };
 
-/// The k best of a chunk, of which too many reach `bound`. If none exceeds it, as in rows of equal
-/// numbers, the first columns are the best; else all elements of the chunk are read again, three
-/// times or more.
+/// The k best of a chunk, of which too many reach `bound`; `key`: the thread's largest. If none
+/// exceeds the bound, as in rows of equal numbers, the first columns are the best, and as many
+/// vectors are read again as it takes; else all, three times or more.
 template <int lanes, class In, class T, class Emit>
 __device__ void rank_many(const topk_arguments<In>& call, const In* x,
-                          const vector_range<In>& range, const tile<In, chunk_vectors_each>& own,
-                          std::uint32_t bound, topk_chunk_memory<T>& memory, const Emit& emit) {
+                          const vector_range<In>& range, std::uint32_t key, std::uint32_t bound,
+                          topk_chunk_memory<T>& memory, const Emit& emit) {
   constexpr int width = vector_width<In>;
   const auto column_of = [&](int at) { return range.base + at - x; };
-  const std::uint32_t largest = core::order_key(own.max());
-  if (__syncthreads_or(own.number(0) < range.size() && largest > bound ? 1 : 0) == 0) {
+  if (__syncthreads_or(key > bound ? 1 : 0) == 0) {
     const int lane = static_cast<int>(threadIdx.x) % lanes;
     const int warp = static_cast<int>(threadIdx.x) / lanes;
-    const int warps = static_cast<int>(blockDim.x) / lanes;
+    const int threads = static_cast<int>(blockDim.x);
     std::int64_t seen = 0;
-#pragma unroll
-    for (int j = 0; j < chunk_vectors_each; ++j) {
-      if (seen >= call.k) {
-        break;
-      }
+    for (int first = 0; first < range.size() && seen < call.k; first += threads) {
+      const int v = first + static_cast<int>(threadIdx.x);
+      const block16 elements = v < range.size() ? load_vector(range, v) : no_elements<In>();
+      const auto is_tie = [&](int i) {
+        return core::order_key(element_of<In>(elements, i)) >= bound && range.has(v * width + i);
+      };
       int ties = 0;
+#pragma unroll
       for (int i = 0; i < width; ++i) {
-        ties += core::order_key(own.element(j, i)) >= bound && range.has(own.number(j) * width + i)
-                    ? 1
-                    : 0;
+        ties += is_tie(i) ? 1 : 0;
       }
       int up_to = ties;
       for (int step = 1; step < lanes; step *= 2) {
@@ -142,16 +141,16 @@ __device__ void rank_many(const topk_arguments<In>& call, const In* x,
       }
       __syncthreads();
       std::int64_t rank = seen + up_to - ties;
-      for (int w = 0; w < warps; ++w) {
+      for (int w = 0; w < threads / lanes; ++w) {
         rank += w < warp ? memory.keys[w] : 0;
         seen += memory.keys[w];
       }
+#pragma unroll
       for (int i = 0; i < width; ++i) {
-        const int at = own.number(j) * width + i;
-        const std::uint32_t key = core::order_key(own.element(j, i));
-        if (key >= bound && range.has(at)) {
+        if (is_tie(i)) {
           if (rank < call.k) {
-            emit(rank, entry_of<packed_entry>::make(key, column_of(at)));
+            const std::uint32_t tie = core::order_key(element_of<In>(elements, i));
+            emit(rank, entry_of<packed_entry>::make(tie, column_of(v * width + i)));
           }
           ++rank;
         }
@@ -266,9 +265,6 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
     if (lane == 0) {
       memory.fold.warps[warp] = folded;
     }
-    if (call.map != element_map::none) {
-      own.load();
-    }
   }
   __syncthreads();
 
@@ -289,7 +285,7 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
   if (memory.candidates.found <= candidate_list::capacity) {
     rank_entries(memory.candidates, call.k, emit);
   } else {
-    rank_many<lanes>(call, x, range, own, bound, memory, emit);
+    rank_many<lanes>(call, x, range, key, bound, memory, emit);
   }
   if (lists == nullptr && thread == 0) {
     write_state(call, row, whole);
