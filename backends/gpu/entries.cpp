@@ -72,9 +72,8 @@ void run(queue::state& q, const reduction_call& call) {
   });
 }
 
-void run(queue::state& q, const topk_call& call) {
+void run(queue::state& q, const topk_call& call, const topk_plan& plan) {
   const runtime::current_device current(q.device);
-  const topk_plan plan = plan_topk(call.x.shape(), call.x.rows, call.k, q.limits());
   void* const scratch = q.scratch.at_least(scratch_of(call, plan).bytes());
   with_input(call.x.type, [&](auto in) {
     launch_topk<decltype(in)>(call, plan, scratch, q.stream.get(), q.properties.lanes);
@@ -126,14 +125,12 @@ void run_topk(queue& q, const char* name, const core::topk_problem& p) {
                     p.lse, p.partials,     scale,     p.policy, p.column_offset};
   // The state of a row has the same bits with and without a list. Where the list's kernel folds the
   // row in another order, the row, a short one, is read twice.
-  const row_plan pass = plan_pass(x.shape());
   const topk_plan plan = plan_topk(x.shape(), x.rows, call.k, q.self().limits());
-  if (p.partials.data != nullptr &&
-      (pass.kind == row_plan_kind::lanes || pass.threads != plan.threads)) {
+  if (p.partials.data != nullptr && !plan.folds_as_pass) {
     run(q.self(), reduction_call{x, p.partials.data, result_kind::partial, scale});
     call.partials = {};
   }
-  run(q.self(), call);
+  run(q.self(), call, plan);
 }
 
 }  // namespace

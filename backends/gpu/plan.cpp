@@ -174,18 +174,29 @@ topk_plan plan_topk(const row_shape& shape, std::int64_t rows, std::int64_t k,
   };
   topk_plan plan;
   plan.group_vectors = 0;
-  const row_plan pass = in_chunks(vectors);
-  plan.chunks = pass.chunks;
+  const row_plan pass = plan_pass(shape);
+  constexpr std::int64_t most_compares = 512;  // of a lane, or a block for each row is quicker
+  if (!wide && pass.kind == row_plan_kind::lanes &&
+      k * pass.vectors * (vector_bytes / shape.element_bytes) <= most_compares) {
+    plan.kind = topk_plan_kind::lanes;
+    plan.row = pass;
+    return plan;
+  }
+  const row_plan chunked = in_chunks(vectors);
+  plan.chunks = chunked.chunks;
   constexpr std::int64_t most_listed = 128;
   constexpr int most_lists = 256;
   const bool few_rows = rows < 2 * std::int64_t{device.multiprocessors};
-  plan.lists = has_packed_entries(shape) && k <= most_listed &&
-               (plan.chunks == 1 || (few_rows && plan.chunks <= most_lists));
-  if (plan.lists) {
-    plan.threads = pass.threads;
+  if (has_packed_entries(shape) && k <= most_listed &&
+      (plan.chunks == 1 || (few_rows && plan.chunks <= most_lists))) {
+    plan.kind = topk_plan_kind::lists;
+    plan.threads = chunked.threads;
     while (plan.threads < chunk_threads && plan.threads < 2 * k) {  // the bound needs k threads
       plan.threads *= 2;
     }
+  }
+  plan.folds_as_pass = pass.kind == row_plan_kind::chunks && pass.threads == plan.threads;
+  if (plan.kind == topk_plan_kind::lists) {
     return plan;
   }
   std::int64_t capacity = capacity_for(2 * k);

@@ -78,11 +78,17 @@ row_plan plan_map(const row_shape& shape, const device_limits& device);
 /// entry point folds again.
 row_plan plan_pass(const row_shape& shape);
 
-/// Top-k of rows that lanes do not take. The row is read once; either the k best of each chunk are
-/// listed, or of each group of `group_vectors` vectors the largest element is remembered: the k
-/// groups with the largest of these hold the k best elements.
+/// How the top k of a row are found; in one read of it.
+enum class topk_plan_kind : std::uint8_t {
+  lanes,   ///< the row in the registers of some lanes of a warp, k rounds
+  lists,   ///< the k best of each chunk by a block, then a merge, if there are several
+  groups,  ///< the largest element of each group of vectors; the k groups with the largest are read
+};
+
 struct topk_plan {
-  bool lists = false;     ///< of chunks, then a merge, if there are several; no groups
+  topk_plan_kind kind = topk_plan_kind::groups;
+  row_plan row;               ///< kind lanes
+  bool folds_as_pass = true;  ///< a row's state has the same bits as by plan_pass
   int group_vectors = 8;  ///< a power of two; 0: k is too large for groups, all elements compete
   std::int64_t groups = 0;
   int chunks = 1;               ///< of each row, as in a reduction

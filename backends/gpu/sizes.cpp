@@ -25,10 +25,13 @@ topk_scratch scratch_of(const topk_call& call, const topk_plan& plan) {
   const bool wide = call.x.type == dtype::f64;
   const auto rows = static_cast<std::size_t>(call.x.rows);
   topk_scratch sizes;
-  if (plan.lists) {
+  if (plan.kind == topk_plan_kind::lanes) {
+    return sizes;
+  }
+  if (plan.kind == topk_plan_kind::lists) {
     const std::size_t chunks = rows * static_cast<std::size_t>(plan.chunks);
     if (plan.chunks > 1) {
-      sizes.states = round_up(chunks * 8);
+      sizes.states = call.folds() ? round_up(chunks * 8) : 0;
       sizes.lists = chunks * static_cast<std::size_t>(call.k) * 8;
     }
     return sizes;

@@ -294,8 +294,7 @@ __global__ void __launch_bounds__(512, least_resident(2)) topk_row(const topk_ar
   const std::int64_t row = blockIdx.x;
   const In* const x = call.x + row * call.x_stride;
   const int warps = static_cast<int>(blockDim.x) / lanes;
-  const bool scans =
-      call.keys == nullptr && call.parts == nullptr && (call.folds || call.group_vectors > 0);
+  const bool scans = call.scans();
   const topk_layout<In, Entry> layout(call.capacity, call.entries == nullptr, call.groups,
                                       call.keys == nullptr, scans ? call.chunks * (warps + 1) : 0,
                                       0);
@@ -382,19 +381,17 @@ void launch_topk_with(const topk_call& call, const topk_plan& plan, void* scratc
       call.lse.data,
       lse_kind(call.lse.type),
       static_cast<max_sum<T>*>(call.partials.data)};
-  const row_plan row_plan = plan_pass(call.x.shape());
-  if (takes_lanes<In>(call, row_plan)) {
-    if constexpr (!std::is_same_v<In, double>) {
-      with_vectors(row_plan.vectors, [&](auto v) {
-        launch(stream, topk_rows_by_lanes<lanes, In, v()>,
-               divide_up(call.x.rows * row_plan.lanes, row_plan.threads), row_plan.threads,
-               arguments, row_shift(row_plan));
-      });
-    }
-    return;
-  }
   if constexpr (std::is_same_v<Entry, packed_entry>) {
-    if (plan.lists) {
+    if (plan.kind == topk_plan_kind::lanes) {
+      const row_plan& row = plan.row;
+      with_vectors(row.vectors, [&](auto v) {
+        launch(stream, topk_rows_by_lanes<lanes, In, v()>,
+               divide_up(call.x.rows * row.lanes, row.threads), row.threads, arguments,
+               row_shift(row));
+      });
+      return;
+    }
+    if (plan.kind == topk_plan_kind::lists) {
       auto* const lists = sizes.lists > 0
                               ? reinterpret_cast<packed_entry*>(memory + sizes.keys + sizes.states)
                               : nullptr;
@@ -415,11 +412,10 @@ void launch_topk_with(const topk_call& call, const topk_plan& plan, void* scratc
              arguments);
     }
   }
-  const bool scans = arguments.keys == nullptr && arguments.parts == nullptr &&
-                     (arguments.folds || plan.group_vectors > 0);
-  const topk_layout<In, Entry> layout(
-      plan.capacity, arguments.entries == nullptr, plan.groups, arguments.keys == nullptr,
-      scans ? plan.chunks * (threads / lanes + 1) : 0, plan.group_vectors > 0 ? plan.capacity : 0);
+  const topk_layout<In, Entry> layout(plan.capacity, arguments.entries == nullptr, plan.groups,
+                                      arguments.keys == nullptr,
+                                      arguments.scans() ? plan.chunks * (threads / lanes + 1) : 0,
+                                      plan.group_vectors > 0 ? plan.capacity : 0);
   launch_shared(stream, topk_row<lanes, In, Entry>, call.x.rows, threads, layout.bytes, arguments);
 }
 

@@ -165,8 +165,7 @@ __device__ void rank_many(const topk_arguments<In>& call, const In* x,
   const In* const first = range.base + range.head;
   const auto get = [&](std::int64_t i) { return core::order_key(widen(first[i])); };
   const std::int64_t n = range.end - range.head;
-  const cut<std::uint32_t> end =
-      kth_largest<lanes, std::uint32_t>(n, call.k < n ? call.k : n, memory.select, get);
+  const cut<std::uint32_t> end = kth_largest<lanes, std::uint32_t>(n, call.k, memory.select, get);
   for_each_selected<lanes>(n, end, memory.select, get, [&](std::int64_t i) {
     memory.candidates.append(entry_of<packed_entry>::make(get(i), first - x + i));
   });
@@ -211,7 +210,7 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
   };
   constexpr int few_lanes = 8;
   const int group = suffice(lanes) ? lanes : suffice(few_lanes) ? few_lanes : 1;
-  const bool few = group > 1 && threads / group <= lanes;
+  const bool few = group > 1;
   std::uint32_t largest = key;
   if (few) {
     for (int mask = 1; mask < group; mask *= 2) {

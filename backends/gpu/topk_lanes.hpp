@@ -69,13 +69,5 @@ __global__ void __launch_bounds__(256)
   }
 }
 
-/// Whether the kernel can take a call, and is quicker than a block for each row.
-template <class In>
-bool takes_lanes(const topk_call& call, const row_plan& rows) {
-  constexpr std::int64_t most_compares = 512;  // of a lane
-  return !std::is_same_v<In, double> && rows.kind == row_plan_kind::lanes &&
-         call.k * rows.vectors * vector_width<In> <= most_compares;
-}
-
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold::gpu

@@ -49,6 +49,11 @@ struct topk_arguments {
   void* lse;
   result_kind lse_kind;
   max_sum<T>* partials;
+
+  /// Whether the kernel that selects reads all of the row, which no other has scanned.
+  [[nodiscard]] __host__ __device__ bool scans() const {
+    return keys == nullptr && parts == nullptr && (folds || group_vectors > 0);
+  }
 };
 
 template <class T>

@@ -67,6 +67,7 @@ TEST_CASE_TEMPLATE("some large elements among many equal ones, in all parts of a
         const bool is_large = c / part != 1 && c % part % 61 == 60 && c % part / 61 < large;
         p.x(0, c) = static_cast<T>(is_large ? 2.0F : 1.0F);
       }
+      p.commit();
       const auto columns = expected_columns(p, 129);
       for (const std::int64_t k : {1, 5, 8, 16, 64, 128, 129}) {
         check_topk<T, std::int32_t>(q, p, k, columns);

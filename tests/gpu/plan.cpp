@@ -153,7 +153,12 @@ TEST_CASE("top-k: enough groups for k, and room for what is above the bound") {
         CHECK(plan.capacity >= k);
         CHECK(shared_bytes_of(plan, shape, device) <= device.shared_bytes);
         CHECK(std::int64_t{plan.chunks} * chunk_vectors >= vectors_of(shape));
-        if (plan.lists) {
+        if (plan.kind == topk_plan_kind::lanes) {
+          CHECK(plan.folds_as_pass);
+          CHECK(std::int64_t{plan.row.lanes} * plan.row.vectors >= vectors_of(shape));
+          continue;
+        }
+        if (plan.kind == topk_plan_kind::lists) {
           CHECK(plan.threads >= std::min<std::int64_t>(2 * k, chunk_threads));
           CHECK((plan.chunks == 1 || plan.threads == chunk_threads));
         }
