@@ -19,7 +19,6 @@ install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DATAROOTDIR}/doc/softfold"
 # A static library leaves its dependencies to the program that links it; a shared one carries
 # them. By CMake package here, by pkg-config name in the backend's SOFTFOLD_PC_REQUIRES.
 set(softfold_dependencies_cpu TBB)
-set(softfold_dependencies_cuda CUDAToolkit)
 set(softfold_dependencies_hip hip)
 if(SOFTFOLD_HIP_ON_HOST)
   set(softfold_dependencies_hip TBB Threads)
@@ -30,7 +29,8 @@ set(softfold_shared_dependencies_kokkos Kokkos)
 get_property(softfold_pc_requires GLOBAL PROPERTY SOFTFOLD_PC_REQUIRES)
 get_target_property(softfold_type ${softfold_target} TYPE)
 if(softfold_type STREQUAL "STATIC_LIBRARY")
-  set(softfold_dependencies ZLIB ${softfold_dependencies_${SOFTFOLD_BACKEND}})
+  get_property(softfold_kernels_need GLOBAL PROPERTY SOFTFOLD_KERNELS_NEED)
+  set(softfold_dependencies ZLIB ${softfold_dependencies_${SOFTFOLD_BACKEND}} ${softfold_kernels_need})
   set(softfold_pc_private "")
 else()
   set(softfold_dependencies ${softfold_shared_dependencies_${SOFTFOLD_BACKEND}})

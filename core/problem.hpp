@@ -15,6 +15,15 @@ namespace softfold::core {
 
 enum class operation : std::uint8_t { softmax, log_softmax, logsumexp };
 
+/// The entry point.
+constexpr const char* name_of(operation what) {
+  return what == operation::softmax       ? "softmax"
+         : what == operation::log_softmax ? "log_softmax"
+                                          : "logsumexp";
+}
+
+constexpr const char* normalize_name(bool log) { return log ? "log_normalize" : "normalize"; }
+
 /// softmax, log_softmax and logsumexp.
 struct row_problem {
   operation what;
@@ -26,6 +35,7 @@ struct row_problem {
 
 /// topk, softmax_topk and fold_topk. Outputs without data are not wanted.
 struct topk_problem {
+  const char* function;  ///< the entry point
   const_matrix_ref x;
   matrix_ref indices;
   matrix_ref values;              ///< the elements themselves: softmax_topk's logits
@@ -81,9 +91,10 @@ struct normalize_problem {
   bool log;
 };
 
-/// softmax and log_softmax, which `name` says.
-inline row_problem checked_softmax(const char* name, operation what, const const_matrix_ref& x,
-                                   const matrix_ref& y, const softmax_options& options) {
+/// softmax and log_softmax.
+inline row_problem checked_softmax(operation what, const const_matrix_ref& x, const matrix_ref& y,
+                                   const softmax_options& options) {
+  const char* const name = name_of(what);
   check_input({name, "x"}, x);
   check_output({name, "y"}, y, x.rows, x.cols, x.type);
   const double scale = check_scale(name, options.scale, x.type);
@@ -110,7 +121,7 @@ inline topk_problem checked_topk(const const_matrix_ref& x, const matrix_ref& va
   check_indices({name, "indices"}, indices, x);
   check_output({name, "values"}, values, x.rows, indices.cols, x.type);
   check_overlap(name, {"x", x}, {{"values", values}, {"indices", indices}}, false);
-  return {.x = x, .indices = indices, .values = values};
+  return {.function = name, .x = x, .indices = indices, .values = values};
 }
 
 inline topk_problem checked_softmax_topk(const const_matrix_ref& x, const matrix_ref& probabilities,
@@ -139,7 +150,8 @@ inline topk_problem checked_softmax_topk(const const_matrix_ref& x, const matrix
                  {"logits", logits.data != nullptr ? logits : matrix_ref{}},
                  {"lse", lse_column}},
                 false);
-  return {.x = x,
+  return {.function = name,
+          .x = x,
           .indices = indices,
           .values = logits,
           .probabilities = probabilities,
@@ -169,11 +181,11 @@ inline combine_problem checked_combine(const const_partials_ref& more,
   return {more, partials};
 }
 
-/// normalize and log_normalize, which `name` says.
-inline normalize_problem checked_normalize(const char* name, bool log,
-                                           const const_matrix_ref& x_part,
+/// normalize and log_normalize.
+inline normalize_problem checked_normalize(bool log, const const_matrix_ref& x_part,
                                            const const_partials_ref& partials, const matrix_ref& y,
                                            const softmax_options& options) {
+  const char* const name = normalize_name(log);
   check_input({name, "x_part"}, x_part);
   const const_matrix_ref states =
       check_partials({name, "partials"}, partials, x_part.rows, arithmetic_type(x_part.type));
@@ -193,8 +205,10 @@ inline state_problem checked_logsumexp(const const_partials_ref& partials, const
 inline topk_problem checked_fold_topk(const const_matrix_ref& x_part, const partials_ref& partials,
                                       const matrix_ref& values, const matrix_ref& indices,
                                       const fold_topk_options& options) {
-  const double scale = check_fold_topk("fold_topk", x_part, partials, values, indices, options);
-  return {.x = x_part,
+  constexpr const char* name = "fold_topk";
+  const double scale = check_fold_topk(name, x_part, partials, values, indices, options);
+  return {.function = name,
+          .x = x_part,
           .indices = indices,
           .values = values,
           .partials = partials,

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "queue_state.hpp"
 
+#include <backends/host/launch.hpp>
+#include <core/launch.hpp>
+
 #include <softfold/error.hpp>
 
 #include <tbb/blocked_range.h>
@@ -65,6 +68,14 @@ queue& queue::operator=(queue&& other) noexcept = default;
 void queue::wait() {}
 void queue::reserve(std::size_t bytes) { state_->scratch.at_least(bytes); }
 const device_info& queue::info() const noexcept { return state_->info; }
+
+void launch(queue& q, const core::row_problem& p) { host::launch(q.self(), p); }
+void launch(queue& q, const core::topk_problem& p) { host::launch(q.self(), p); }
+void launch(queue& q, const core::fold_problem& p) { host::launch(q.self(), p); }
+void launch(queue& q, const core::combine_problem& p) { host::launch(q.self(), p); }
+void launch(queue& q, const core::normalize_problem& p) { host::launch(q.self(), p); }
+void launch(queue& q, const core::state_problem& p) { host::launch(q.self(), p); }
+void launch(queue& q, const core::lists_problem& p) { host::launch(q.self(), p); }
 
 }  // namespace cpu
 }  // namespace softfold

@@ -11,7 +11,7 @@ inline namespace SOFTFOLD_BACKEND {
 using namespace gpu;
 
 buffer::buffer(queue& q, std::size_t bytes, memory kind) : size_(bytes), kind_(kind) {
-  const runtime::current_device current(q.self().device);
+  const runtime::current_device current(q.self().executor.device);
   if (bytes > 0) {
     data_ = runtime::allocate(bytes, kind == memory::host);
   }
@@ -26,7 +26,7 @@ buffer::~buffer() {
 void buffer::upload(queue& q, const void* from, std::size_t bytes, std::size_t offset) {
   core::check_buffer_copy("upload", from, bytes, offset, size_);
   if (bytes > 0) {
-    const runtime::current_device current(q.self().device);
+    const runtime::current_device current(q.self().executor.device);
     runtime::copy(static_cast<std::byte*>(data_) + offset, from, bytes, q.self().stream.get());
   }
 }
@@ -34,7 +34,7 @@ void buffer::upload(queue& q, const void* from, std::size_t bytes, std::size_t o
 void buffer::download(queue& q, void* to, std::size_t bytes, std::size_t offset) const {
   core::check_buffer_copy("download", to, bytes, offset, size_);
   if (bytes > 0) {
-    const runtime::current_device current(q.self().device);
+    const runtime::current_device current(q.self().executor.device);
     runtime::copy(to, static_cast<const std::byte*>(data_) + offset, bytes, q.self().stream.get());
   }
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "queue_state.hpp"
+#include "run.hpp"
 
 #include <core/check.hpp>
+#include <core/launch.hpp>
 
-#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -32,42 +33,7 @@ int device_of(const queue_options& options) {
   return checked_device(options.device);
 }
 
-device_info info_of(const device_properties& properties) {
-  device_info info;
-  info.backend = backend_name;
-  info.device = properties.name;
-  info.isa = properties.architecture;
-  info.threads = 1;
-  info.l2_bytes = properties.l2_bytes;
-  return info;
-}
-
 }  // namespace
-
-scratch::~scratch() {
-  if (memory_ != nullptr) {
-    runtime::release(memory_, stream_);
-  }
-}
-
-void* scratch::at_least(std::size_t bytes) {
-  if (bytes > size_) {
-    if (runtime::is_capturing(stream_)) {
-      throw error(errc::out_of_memory,
-                  "queue: the captured call needs " + std::to_string(bytes) +
-                      " bytes of scratch memory and the queue has " + std::to_string(size_) +
-                      "; call reserve(), or the function once, before the capture");
-    }
-    if (memory_ != nullptr) {
-      runtime::release(std::exchange(memory_, nullptr), stream_);
-    }
-    size_ = 0;
-    memory_ = runtime::allocate(bytes, stream_);
-    size_ = bytes;
-  }
-  return memory_;
-}
-
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold::gpu
 
@@ -76,27 +42,14 @@ inline namespace SOFTFOLD_BACKEND {
 
 using namespace gpu;
 
-queue::state::state(int device_)
-    : device(device_),
-      properties(runtime::properties(device_)),
-      info(info_of(properties)),
-      scratch(stream.get()) {}
-
-queue::state::state(int device_, stream_handle theirs)
-    : device(device_),
-      properties(runtime::properties(device_)),
-      info(info_of(properties)),
-      stream(theirs),
-      scratch(stream.get()) {}
-
-queue::state::~state() = default;
-
-void queue::state::check_memory(const char* function, const char* argument,
-                                const void* data) const {
-  if (data != nullptr && !properties.reads_host_memory && runtime::is_host_memory(data)) {
-    core::fail(errc::invalid_argument, {function, argument}, ".data", "memory of the host only",
-               "memory that the device can use");
-  }
+device_info queue::state::info_of_device() const {
+  device_info result;
+  result.backend = backend_name;
+  result.device = executor.properties.name;
+  result.isa = executor.properties.architecture;
+  result.threads = 1;
+  result.l2_bytes = executor.properties.l2_bytes;
+  return result;
 }
 
 queue::queue() : queue(queue_options{}) {}
@@ -111,13 +64,17 @@ queue::queue(queue&& other) noexcept = default;
 queue& queue::operator=(queue&& other) noexcept = default;
 
 void queue::wait() { runtime::synchronize(state_->stream.get()); }
-
-void queue::reserve(std::size_t bytes) {
-  const runtime::current_device current(state_->device);
-  state_->scratch.at_least(bytes);
-}
+void queue::reserve(std::size_t bytes) { state_->executor.reserve(bytes); }
 
 const device_info& queue::info() const noexcept { return state_->info; }
+
+void launch(queue& q, const core::row_problem& p) { run(q.self().executor, p); }
+void launch(queue& q, const core::topk_problem& p) { run(q.self().executor, p); }
+void launch(queue& q, const core::fold_problem& p) { run(q.self().executor, p); }
+void launch(queue& q, const core::combine_problem& p) { run(q.self().executor, p); }
+void launch(queue& q, const core::normalize_problem& p) { run(q.self().executor, p); }
+void launch(queue& q, const core::state_problem& p) { run(q.self().executor, p); }
+void launch(queue& q, const core::lists_problem& p) { run(q.self().executor, p); }
 
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold

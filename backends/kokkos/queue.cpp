@@ -2,6 +2,8 @@
 #include "queue_state.hpp"
 #include "runtime.hpp"
 
+#include <core/launch.hpp>
+
 #include <softfold/error.hpp>
 
 #include <string>
@@ -31,6 +33,14 @@ queue& queue::operator=(queue&& other) noexcept = default;
 void queue::wait() { state_->space->wait(); }
 void queue::reserve(std::size_t bytes) { state_->space->reserve(bytes); }
 const device_info& queue::info() const noexcept { return state_->info; }
+
+void launch(queue& q, const core::row_problem& p) { q.self().space->launch(p); }
+void launch(queue& q, const core::topk_problem& p) { q.self().space->launch(p); }
+void launch(queue& q, const core::fold_problem& p) { q.self().space->launch(p); }
+void launch(queue& q, const core::combine_problem& p) { q.self().space->launch(p); }
+void launch(queue& q, const core::normalize_problem& p) { q.self().space->launch(p); }
+void launch(queue& q, const core::state_problem& p) { q.self().space->launch(p); }
+void launch(queue& q, const core::lists_problem& p) { q.self().space->launch(p); }
 
 }  // namespace kokkos
 }  // namespace softfold

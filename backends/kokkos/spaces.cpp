@@ -8,16 +8,20 @@
 #include <softfold/kokkos.hpp>
 
 #include <Kokkos_Core.hpp>
+#ifdef KOKKOS_ENABLE_CUDA
+#include "cuda_space.hpp"
+#endif
 
 #include <cstdlib>
 #include <memory>
 #include <string_view>
+#include <type_traits>
 
 namespace softfold {
 inline namespace kokkos {
 namespace {
 
-/// Tests run the devices' kernels on the host.
+/// Tests run the kernels by teams on any space.
 bool teams_forced() {
   const char* const forced = std::getenv("SOFTFOLD_KOKKOS_KERNELS");
   return forced != nullptr && std::string_view(forced) == "teams";
@@ -30,6 +34,13 @@ std::unique_ptr<kokkos_backend::space> space_of(const Exec& exec, int threads) {
       return std::make_unique<kokkos_backend::host_space<Exec>>(exec, threads);
     }
   }
+#ifdef KOKKOS_ENABLE_CUDA
+  if constexpr (std::is_same_v<Exec, Kokkos::Cuda>) {
+    if (!teams_forced()) {
+      return std::make_unique<kokkos_backend::cuda_space>(exec);
+    }
+  }
+#endif
   return std::make_unique<kokkos_backend::team_space<Exec>>(exec);
 }
 

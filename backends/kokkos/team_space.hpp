@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Execution spaces by teams: devices, and host spaces when tests ask for it.
+/// Execution spaces by teams: devices that have no kernels of their own here, and any space when
+/// tests ask for it.
 #pragma once
 
+#include "guarded.hpp"
 #include "memory.hpp"
 #include "space.hpp"
 #include "team/rows.hpp"
@@ -13,7 +15,6 @@
 #include <Kokkos_Core.hpp>
 
 #include <algorithm>
-#include <exception>
 #include <limits>
 #include <mutex>
 #include <type_traits>
@@ -222,18 +223,6 @@ class team_space final : public space {
   }
 
   // ---- Launches.
-
-  /// A fault of the runtime as the library's error.
-  template <class Body>
-  static void guarded(const char* what, Body&& body) {
-    try {
-      body();
-    } catch (const error&) {
-      throw;
-    } catch (const std::exception& e) {
-      throw error(errc::backend_failure, std::string(what) + ": " + e.what());
-    }
-  }
 
   std::byte* scratch(std::size_t bytes) {
     if (bytes > scratch_bytes_) {

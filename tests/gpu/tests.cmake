@@ -9,6 +9,13 @@ if(NOT BUILD_SHARED_LIBS)  # the plans are not exported
   softfold_test_suites(${host_tests} plan)
 endif()
 
+# What takes more memory than the machines of most tests have.
+set(large_tests softfold_${SOFTFOLD_BACKEND}_large)
+add_executable(${large_tests} "${CMAKE_CURRENT_LIST_DIR}/large.cpp")
+softfold_compile(${large_tests})
+target_link_libraries(${large_tests} PRIVATE softfold::softfold softfold_test_main)
+softfold_test_suites(${large_tests} large)
+
 # softfold_graph_tests(RUNTIME): graph capture; the backend's runtime_api.hpp is in its directory.
 set(softfold_gpu_tests "${CMAKE_CURRENT_LIST_DIR}")
 function(softfold_graph_tests runtime)

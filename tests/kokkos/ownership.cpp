@@ -21,12 +21,15 @@ int failed(const char* what) {
 }
 
 bool works(softfold::queue& q) {
-  const std::vector<float> x(4, 1.0F);
-  std::vector<float> y(4);
-  softfold::softmax(q, softfold::matrix_view(x.data(), 1, 4),
-                    softfold::matrix_view(y.data(), 1, 4));
+  std::vector<float> x(4, 1.0F);
+  softfold::buffer memory(q, 4 * sizeof(float));
+  memory.upload(q, x.data(), memory.size());
+  auto* const data = static_cast<float*>(memory.data());
+  softfold::softmax(q, softfold::matrix_view<const float>(data, 1, 4),
+                    softfold::matrix_view(data, 1, 4));
+  memory.download(q, x.data(), memory.size());
   q.wait();
-  return y[3] == 0.25F;
+  return x[3] == 0.25F;
 }
 
 void say_who() { std::printf(in_main ? "finalized in main\n" : "finalized after main\n"); }

@@ -173,16 +173,16 @@ TEST_CASE("top-k of a LayoutLeft matrix to LayoutLeft results") {
 TEST_CASE("states of column ranges of a LayoutLeft matrix") {
   const started kokkos;
   queue_on q(host{});
-  constexpr std::size_t rows = 3, cols = 100, half = 50, k = 4;
+  constexpr std::size_t rows = 3, cols = 100, middle = 50, k = 4;
   const auto x = filled(matrix<float, Kokkos::LayoutLeft>("x", rows, cols));
-  const auto first = Kokkos::subview(x, Kokkos::ALL, std::make_pair(std::size_t{0}, half));
-  const auto second = Kokkos::subview(x, Kokkos::ALL, std::make_pair(half, cols));
+  const auto first = Kokkos::subview(x, Kokkos::ALL, std::make_pair(std::size_t{0}, middle));
+  const auto second = Kokkos::subview(x, Kokkos::ALL, std::make_pair(middle, cols));
   const vector<softfold::max_sum<float>> states("states", rows), more("more", rows);
   const matrix<float, Kokkos::LayoutRight> values("values", rows, k), more_values("more", rows, k);
   const matrix<std::int64_t, Kokkos::LayoutRight> columns("columns", rows, k),
       more_columns("more", rows, k);
   softfold::fold_topk(q, first, states, values, columns);
-  softfold::fold_topk(q, second, more, more_values, more_columns, {.column_offset = half});
+  softfold::fold_topk(q, second, more, more_values, more_columns, {.column_offset = middle});
   softfold::combine(q, more, states);
   softfold::combine_topk(q, more_values, more_columns, values, columns);
   const vector<softfold::max_sum<float>> only("only", rows);
@@ -194,14 +194,14 @@ TEST_CASE("states of column ranges of a LayoutLeft matrix") {
   CHECK(differences(values, expected_values) == 0);
   const vector<float> lse("lse", rows);
   softfold::logsumexp(q, states, lse);
-  const matrix<float, Kokkos::LayoutLeft> y("y", rows, half), log_y("log y", rows, half);
+  const matrix<float, Kokkos::LayoutLeft> y("y", rows, middle), log_y("log y", rows, middle);
   softfold::normalize(q, second, states, y);
   softfold::log_normalize(q, second, states, log_y);
   for (std::size_t r = 0; r < rows; ++r) {
     CHECK(states(r).max == only(r).max);
     CHECK(states(r).sum == doctest::Approx(only(r).sum));
-    CHECK(y(r, 5) == doctest::Approx(std::exp(x(r, half + 5) - lse(r))));
-    CHECK(log_y(r, 5) == doctest::Approx(x(r, half + 5) - lse(r)));
+    CHECK(y(r, 5) == doctest::Approx(std::exp(x(r, middle + 5) - lse(r))));
+    CHECK(log_y(r, 5) == doctest::Approx(x(r, middle + 5) - lse(r)));
   }
 }
 

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor.hpp"
+
+#include <core/check.hpp>
+
+#include <string>
+#include <utility>
+
+namespace softfold::gpu {
+inline namespace SOFTFOLD_BACKEND {
+
+scratch::~scratch() {
+  if (memory_ != nullptr) {
+    runtime::release(memory_, stream_);
+  }
+}
+
+void* scratch::at_least(std::size_t bytes) {
+  if (bytes > size_) {
+    if (runtime::is_capturing(stream_)) {
+      throw error(errc::out_of_memory,
+                  "queue: the captured call needs " + std::to_string(bytes) +
+                      " bytes of scratch memory and the queue has " + std::to_string(size_) +
+                      "; call reserve(), or the function once, before the capture");
+    }
+    if (memory_ != nullptr) {
+      runtime::release(std::exchange(memory_, nullptr), stream_);
+    }
+    size_ = 0;
+    memory_ = runtime::allocate(bytes, stream_);
+    size_ = bytes;
+  }
+  return memory_;
+}
+
+executor::executor(int device_, stream_handle stream_)
+    : device(device_),
+      properties(runtime::properties(device_)),
+      stream(stream_),
+      scratch(stream_) {}
+
+void executor::reserve(std::size_t bytes) {
+  const runtime::current_device current(device);
+  scratch.at_least(bytes);
+}
+
+void executor::check_memory(const char* function, const char* argument, const void* data) const {
+  if (data != nullptr && !properties.reads_host_memory && runtime::is_host_memory(data)) {
+    core::fail(errc::invalid_argument, {function, argument}, ".data", "memory of the host only",
+               "memory that the device can use");
+  }
+}
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold::gpu

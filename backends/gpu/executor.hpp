@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// What a call on a GPU runs on: a device, a stream, and scratch memory in the stream's order.
+#pragma once
+
+#include "plan.hpp"
+#include "runtime.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace softfold::gpu {
+inline namespace SOFTFOLD_BACKEND {
+
+/// Device memory that only grows, in a stream's order.
+class scratch {
+ public:
+  explicit scratch(stream_handle stream) : stream_(stream) {}
+  ~scratch();
+  scratch(const scratch&) = delete;
+  scratch& operator=(const scratch&) = delete;
+
+  /// At least `bytes` bytes, contents undefined. Throws error(out_of_memory); so it does where it
+  /// would have to grow inside a graph capture.
+  void* at_least(std::size_t bytes);
+
+ private:
+  stream_handle stream_;
+  void* memory_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+struct executor {
+  /// On a stream of the device, which has to outlive it.
+  executor(int device, stream_handle stream);
+
+  int device;
+  device_properties properties;
+  stream_handle stream;
+  gpu::scratch scratch;
+
+  /// Grows the scratch memory.
+  void reserve(std::size_t bytes);
+
+  [[nodiscard]] device_limits limits() const {
+    return {properties.lanes, properties.cluster_blocks, properties.multiprocessors,
+            static_cast<std::int64_t>(properties.shared_bytes),
+            static_cast<std::int64_t>(properties.cache_bytes)};
+  }
+  /// Throws error(invalid_argument) if the argument's memory is the host's and the device cannot
+  /// read it.
+  void check_memory(const char* function, const char* argument, const void* data) const;
+};
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold::gpu
