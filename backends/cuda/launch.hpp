@@ -16,23 +16,36 @@ inline namespace SOFTFOLD_BACKEND {
 namespace detail {
 
 template <class... Parameters>
-void launch(stream_handle stream, void (*kernel)(Parameters...), std::int64_t blocks, int threads,
-            int cluster, std::size_t shared_bytes, std::type_identity_t<Parameters>... arguments) {
+cudaError_t try_launch(stream_handle stream, void (*kernel)(Parameters...), std::int64_t blocks,
+                       int threads, int cluster, bool together, std::size_t shared_bytes,
+                       std::type_identity_t<Parameters>... arguments) {
   if (blocks > std::numeric_limits<int>::max()) {
     throw error(errc::backend_failure,
                 "launch: " + std::to_string(blocks) + " blocks, more than a grid can have");
   }
   cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
+  if (together) {
+    attribute.id = cudaLaunchAttributeCooperative;
+    attribute.val.cooperative = 1;
+  } else {
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
+  }
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(blocks));
   config.blockDim = dim3(static_cast<unsigned>(threads));
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
   config.attrs = &attribute;
-  config.numAttrs = cluster > 1 ? 1 : 0;
-  check(cudaLaunchKernelEx(&config, kernel, arguments...), "cudaLaunchKernelEx");
+  config.numAttrs = together || cluster > 1 ? 1 : 0;
+  return cudaLaunchKernelEx(&config, kernel, arguments...);
+}
+
+template <class... Parameters>
+void launch(stream_handle stream, void (*kernel)(Parameters...), std::int64_t blocks, int threads,
+            int cluster, std::size_t shared_bytes, std::type_identity_t<Parameters>... arguments) {
+  check(try_launch(stream, kernel, blocks, threads, cluster, false, shared_bytes, arguments...),
+        "cudaLaunchKernelEx");
 }
 
 }  // namespace detail
@@ -55,6 +68,21 @@ void launch_shared(stream_handle stream, void (*kernel)(Parameters...), std::int
           "cudaFuncSetAttribute");
   }
   detail::launch(stream, kernel, blocks, threads, 1, shared_bytes, arguments...);
+}
+
+/// Blocks that all run at once and may wait for each other. Returns false, and launches nothing, if
+/// the device has no room for them, as where a part of it is set aside.
+template <class... Parameters>
+bool launch_together(stream_handle stream, void (*kernel)(Parameters...), std::int64_t blocks,
+                     int threads, std::type_identity_t<Parameters>... arguments) {
+  const cudaError_t code =
+      detail::try_launch(stream, kernel, blocks, threads, 1, true, 0, arguments...);
+  if (code == cudaErrorCooperativeLaunchTooLarge) {
+    static_cast<void>(cudaGetLastError());
+    return false;
+  }
+  check(code, "cudaLaunchKernelEx");
+  return true;
 }
 
 /// Clusters of `cluster` blocks, also of more than the 8 that any device runs.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "streamed.hpp"
+#include "together.hpp"
 
 #include <gpu/rows.inl>
 

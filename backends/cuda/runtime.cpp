@@ -36,6 +36,7 @@ device_properties properties(int device) {
           .lanes = p.warpSize,
           .multiprocessors = p.multiProcessorCount,
           .cluster_blocks = attribute(cudaDevAttrClusterLaunch, device) != 0 ? 16 : 0,
+          .runs_together = attribute(cudaDevAttrCooperativeLaunch, device) != 0,
           .shared_bytes = p.sharedMemPerBlockOptin,
           .l2_bytes = static_cast<std::size_t>(p.l2CacheSize),
           .reads_host_memory = attribute(cudaDevAttrPageableMemoryAccess, device) != 0};
@@ -81,6 +82,10 @@ void* allocate(std::size_t bytes, bool host) {
 
 void release(void* memory, bool host) noexcept {
   static_cast<void>(host ? cudaFreeHost(memory) : cudaFree(memory));
+}
+
+void clear(void* memory, std::size_t bytes, stream_handle stream) {
+  check(cudaMemsetAsync(memory, 0, bytes, stream), "cudaMemsetAsync");
 }
 
 void copy(void* to, const void* from, std::size_t bytes, stream_handle stream) {

@@ -81,6 +81,8 @@ struct map_call {
   empty_row policy;
   bool log;
   const void* given = nullptr;  ///< the rows' public states, if they are known
+  /// Two counters for each row of a plan with `split`, of which the first is 0.
+  unsigned* barriers = nullptr;
 };
 
 /// What a reduction writes for each row.
@@ -106,10 +108,10 @@ struct reduction_call {
   scaling scale;
 };
 
-/// Bytes of scratch memory that a call needs for the states of its chunks.
-std::size_t chunk_states_bytes(const row_plan& plan, std::int64_t rows, dtype input);
+/// Bytes of scratch memory that a call needs for the states of rows' parts.
+std::size_t part_states_bytes(const row_plan& plan, std::int64_t rows, dtype input);
 
-/// Launches a call's kernels. `scratch`: chunk_states_bytes; `lanes`: of the device's warps.
+/// Launches a call's kernels. `scratch`: part_states_bytes; `lanes`: of the device's warps.
 template <class In>
 void launch_map(const map_call& call, const row_plan& plan, void* scratch, stream_handle stream,
                 int lanes);

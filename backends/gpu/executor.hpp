@@ -24,10 +24,15 @@ class scratch {
   /// would have to grow inside a graph capture.
   void* at_least(std::size_t bytes);
 
+  /// Counters that are 0 at first and that every kernel leaves at values it may find: two for each
+  /// of most_rows_together rows. Beside the memory of the last at_least() of more than 0 bytes.
+  [[nodiscard]] unsigned* barriers() const noexcept { return static_cast<unsigned*>(memory_); }
+
  private:
   stream_handle stream_;
-  void* memory_ = nullptr;
-  std::size_t size_ = 0;
+  static constexpr std::size_t barrier_bytes = std::size_t{most_rows_together} * 8;
+  void* memory_ = nullptr;  ///< the counters, then what is asked for
+  std::size_t size_ = 0;    ///< of that
 };
 
 struct executor {
@@ -43,7 +48,10 @@ struct executor {
   void reserve(std::size_t bytes);
 
   [[nodiscard]] device_limits limits() const {
-    return {properties.lanes, properties.cluster_blocks, properties.multiprocessors,
+    return {properties.lanes,
+            properties.cluster_blocks,
+            properties.multiprocessors,
+            properties.runs_together,
             static_cast<std::int64_t>(properties.shared_bytes),
             static_cast<std::int64_t>(properties.cache_bytes)};
   }

@@ -151,6 +151,33 @@ row_plan plan_map(const row_shape& shape, const device_limits& device) {
   return in_chunks_read_twice(vectors, device);
 }
 
+row_plan plan_rows(const row_plan& any, std::int64_t rows, const row_shape& shape,
+                   const device_limits& device) {
+  row_plan plan = any;
+  if (!device.runs_together || rows > most_rows_together) {
+    return plan;
+  }
+  // Registers of a multiprocessor for chunks, of 256 threads.
+  const std::int64_t resident = device.multiprocessors * (shape.element_bytes == 8 ? 2 : 4);
+  switch (plan.kind) {
+    case row_plan_kind::chunks:
+      if (plan.chunks <= most_chunks_read_by_all && rows * plan.chunks <= resident) {
+        plan.split = 1;
+      }
+      break;
+    case row_plan_kind::stream: {
+      constexpr int split = 4;  // blocks of up to 256 threads
+      if (rows * plan.blocks * split <= device.multiprocessors) {
+        plan.split = split;
+      }
+      break;
+    }
+    default:
+      break;
+  }
+  return plan;
+}
+
 row_plan plan_pass(const row_shape& shape) {
   const std::int64_t vectors = vectors_of(shape);
   if (const lanes_rule* rule = lanes_rule_for(vectors)) {

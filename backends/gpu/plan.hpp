@@ -18,6 +18,7 @@ struct device_limits {
   int lanes = 32;          ///< of a warp or wavefront
   int cluster_blocks = 0;  ///< most blocks of a cluster; 0: none
   int multiprocessors = 1;
+  bool runs_together = false;         ///< a launch can ask for all of its blocks to run at once
   std::int64_t shared_bytes = 65536;  ///< of shared memory, at most, that a block can have
   std::int64_t cache_bytes = 0;       ///< of a cache that keeps rows for a second read; 0: none
 };
@@ -49,6 +50,9 @@ struct row_plan {
   int chunks = 1;     ///< kind chunks: of each row
   /// Rows that are read the second time before others are read, at most; 0: all.
   std::int64_t batch_rows = 0;
+  /// Kinds stream and chunks: blocks among which a part is divided for few rows, whose blocks all
+  /// run at once; 0: not. Changes no bit of a result.
+  int split = 0;
 
   friend bool operator==(const row_plan&, const row_plan&) = default;
 };
@@ -63,6 +67,9 @@ inline constexpr int chunk_vectors = chunk_threads * chunk_vectors_each;
 inline constexpr int row_threads = 512;
 inline constexpr int cluster_threads = 256;
 
+/// Rows of a plan with `split`, at most.
+inline constexpr int most_rows_together = 256;
+
 /// Above this number of chunks their states are combined by a kernel of their own.
 inline constexpr int most_chunks_read_by_all = 256;
 
@@ -71,6 +78,10 @@ std::int64_t vectors_of(const row_shape& shape, int alignment = 16);
 
 /// softmax and log-softmax: one read and one write while registers can hold the row.
 row_plan plan_map(const row_shape& shape, const device_limits& device);
+
+/// The plan of plan_map for so many rows.
+row_plan plan_rows(const row_plan& any, std::int64_t rows, const row_shape& shape,
+                   const device_limits& device);
 
 /// One read, or a second pass for which the rows' states are known: logsumexp, fold, normalize.
 /// Rows too long for lanes are folded by the same chunks as in top-k, so that a state has the same

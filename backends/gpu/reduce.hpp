@@ -30,7 +30,8 @@ __device__ inline T sum_over_lanes(T value, int lanes) {
 }
 
 /// The combination of `count` states in shared or global memory, by all lanes of a warp; every
-/// lane gets the result. The order depends on `count` and `lanes` only.
+/// lane gets the result. The order depends on `count` and `lanes` only. A lane's sum is Kahan's,
+/// for many states may be of about one size.
 template <int lanes, class T>
 __device__ inline state<T> combine_states(const state<T>* states, int count, T scale) {
   const int lane = static_cast<int>(threadIdx.x) % lanes;
@@ -40,8 +41,12 @@ __device__ inline state<T> combine_states(const state<T>* states, int count, T s
   }
   const T max = max_over_lanes(own.max, lanes);
   T sum = 0;
+  T excess = 0;
   for (int i = lane; i < count; i += lanes) {
-    sum += states[i].sum * states[i].factor(max, scale);
+    const T term = states[i].sum * states[i].factor(max, scale) - excess;
+    const T next = sum + term;
+    excess = (next - sum) - term;
+    sum = next;
   }
   return {max, sum_over_lanes(sum, lanes)};
 }
@@ -76,6 +81,29 @@ __device__ inline state<T> combine_over_block(const state<T>& warp, T scale,
   }
   __syncthreads();
   return combine_states<lanes>(memory.warps.data(), warps, scale);
+}
+
+/// The combination of the states of a row's chunks, the same by one warp as by more. Beyond
+/// most_chunks_read_by_all states all threads of the block have to call it, and share the work.
+template <int lanes, class T>
+__device__ inline state<T> combine_chunks(const state<T>* chunks, int count, T scale,
+                                          fold_memory<T>& memory) {
+  if (count <= most_chunks_read_by_all) {
+    return combine_states<lanes>(chunks, count, scale);
+  }
+  constexpr int groups = 16;
+  const int each = (count + groups - 1) / groups;
+  const int warps = static_cast<int>(blockDim.x) / lanes;
+  for (int i = static_cast<int>(threadIdx.x) / lanes; i < groups; i += warps) {
+    const int rest = count - i * each;
+    const state<T> group =
+        combine_states<lanes>(chunks + i * each, rest < each ? rest : each, scale);
+    if (threadIdx.x % lanes == 0) {
+      memory.warps[i] = group;
+    }
+  }
+  __syncthreads();
+  return combine_states<lanes>(memory.warps.data(), groups, scale);
 }
 
 }  // namespace SOFTFOLD_BACKEND

@@ -340,6 +340,26 @@ __global__ void __launch_bounds__(256)
   }
 }
 
+/// The same of rows of many chunks, by a block each.
+template <int lanes, class T>
+__global__ void __launch_bounds__(512)
+    finish_long_rows(const state<T>* parts, int part_count, T scale, result_kind kind,
+                     void* results, state<T>* states) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
+  }
+  __shared__ fold_memory<T> memory;
+  const std::int64_t row = blockIdx.x;
+  const state<T> whole = combine_chunks<lanes>(parts + row * part_count, part_count, scale, memory);
+  if (threadIdx.x == 0) {
+    if (states != nullptr) {
+      states[row] = whole;
+    } else {
+      write_result(whole, scale, kind, results, row);
+    }
+  }
+}
+
 // Launches.
 
 /// A plan's lanes as a power of 2.
@@ -405,6 +425,11 @@ void launch_chunk_states(reduction_arguments<In> call, const row_plan& plan, str
 template <int lanes, class T>
 void launch_finish(const state<T>* parts, std::int64_t rows, int count, T scale, result_kind kind,
                    void* results, state<T>* states, stream_handle stream) {
+  if (count > most_chunks_read_by_all) {
+    launch(stream, finish_long_rows<lanes, T>, rows, 512, parts, count, scale, kind, results,
+           states);
+    return;
+  }
   launch(stream, finish_rows<lanes, T>, divide_up(rows * lanes, 256), 256, parts, rows, count,
          scale, kind, results, states);
 }
@@ -415,6 +440,12 @@ void launch_cluster_rows(const map_arguments<In, Out>& call, const row_plan& pla
                          stream_handle stream);
 template <int lanes, map_operation op, class In, class Out>
 void launch_streamed_rows(const map_arguments<In, Out>& call, const row_plan& plan,
+                          stream_handle stream);
+
+/// A plan with `split`; false, and nothing launched, if the device has no room for it now.
+template <int lanes, map_operation op, class In, class Out>
+bool launch_rows_together(const map_arguments<In, Out>& call, const row_plan& plan,
+                          state<arithmetic_t<In>>* states, unsigned* barriers,
                           stream_handle stream);
 
 template <int lanes, map_operation op, class In, class Out>
@@ -439,6 +470,11 @@ void launch_map_as(const map_call& call, const row_plan& plan, void* scratch,
                                       nullptr,
                                       1,
                                       1};
+  if (plan.split > 0 &&
+      launch_rows_together<lanes, op>(arguments, plan, static_cast<state<T>*>(scratch),
+                                      call.barriers, stream)) {
+    return;
+  }
   switch (plan.kind) {
     case row_plan_kind::lanes:
       with_vectors_of<In, Out>(plan.vectors, [&](auto v) {

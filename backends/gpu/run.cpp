@@ -44,15 +44,19 @@ void launch(executor& on, const map_call& call) {
   const runtime::current_device current(on.device);
   const bool given = call.given != nullptr;
   const row_shape shape = call.x.shape();
-  const row_plan plan = given ? plan_pass(shape) : plan_map(shape, on.limits());
+  const device_limits device = on.limits();
+  const row_plan plan =
+      given ? plan_pass(shape) : plan_rows(plan_map(shape, device), call.x.rows, shape, device);
   const std::int64_t batch =
       plan.batch_rows > 0 ? std::min(plan.batch_rows, call.x.rows) : call.x.rows;
   void* const scratch =
-      given ? nullptr : on.scratch.at_least(chunk_states_bytes(plan, batch, call.x.type));
+      given ? nullptr : on.scratch.at_least(part_states_bytes(plan, batch, call.x.type));
+  map_call with_barriers = call;
+  with_barriers.barriers = plan.split > 0 ? on.scratch.barriers() : nullptr;
   with_input(call.x.type, [&](auto in) {
     for (std::int64_t row = 0; row < call.x.rows; row += batch) {
-      launch_map<decltype(in)>(part_of(call, row, std::min(batch, call.x.rows - row)), plan,
-                               scratch, on.stream, on.properties.lanes);
+      launch_map<decltype(in)>(part_of(with_barriers, row, std::min(batch, call.x.rows - row)),
+                               plan, scratch, on.stream, on.properties.lanes);
     }
   });
 }
@@ -63,7 +67,7 @@ void launch(executor& on, const reduction_call& call) {
   }
   const runtime::current_device current(on.device);
   const row_plan plan = plan_pass(call.x.shape());
-  void* const scratch = on.scratch.at_least(chunk_states_bytes(plan, call.x.rows, call.x.type));
+  void* const scratch = on.scratch.at_least(part_states_bytes(plan, call.x.rows, call.x.type));
   with_input(call.x.type, [&](auto in) {
     launch_reduction<decltype(in)>(call, plan, scratch, on.stream, on.properties.lanes);
   });

@@ -22,6 +22,7 @@ struct device_properties {
   int lanes = 32;            ///< of a warp or wavefront
   int multiprocessors = 0;
   int cluster_blocks = 0;        ///< most blocks of a cluster; 0: none
+  bool runs_together = false;    ///< see device_limits
   std::size_t shared_bytes = 0;  ///< of shared memory, at most, that a block can have
   std::size_t l2_bytes = 0;
   std::size_t cache_bytes = 0;     ///< see device_limits
@@ -49,6 +50,9 @@ void release(void* memory, stream_handle stream) noexcept;
 /// Memory at once, for a buffer; `host`: page-locked memory of the host.
 void* allocate(std::size_t bytes, bool host);
 void release(void* memory, bool host) noexcept;
+
+/// Sets bytes to 0, in the stream's order.
+void clear(void* memory, std::size_t bytes, stream_handle stream);
 
 /// Between any two of the host and the device, in the stream's order.
 void copy(void* to, const void* from, std::size_t bytes, stream_handle stream);

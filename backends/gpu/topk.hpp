@@ -289,6 +289,7 @@ __global__ void __launch_bounds__(512, least_resident(2)) topk_row(const topk_ar
   unsigned char* const shared = dynamic_shared_memory();
   __shared__ select_memory memory;
   __shared__ int counters[2];
+  __shared__ fold_memory<T> fold;
   __shared__ shared_array<state<T>, 1> row_state;
 
   const std::int64_t row = blockIdx.x;
@@ -329,9 +330,9 @@ __global__ void __launch_bounds__(512, least_resident(2)) topk_row(const topk_ar
     }
     parts = chunk_states;
   }
-  if (call.folds && warp == 0) {
-    const state<T> whole = combine_states<lanes>(parts, call.chunks, call.scale);
-    if (lane == 0) {
+  if (call.folds && (warp == 0 || call.chunks > most_chunks_read_by_all)) {
+    const state<T> whole = combine_chunks<lanes>(parts, call.chunks, call.scale, fold);
+    if (threadIdx.x == 0) {
       row_state[0] = whole;
     }
   }

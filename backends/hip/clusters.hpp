@@ -18,5 +18,12 @@ void launch_streamed_rows(const map_arguments<In, Out>& call, const row_plan& pl
   launch_cluster_rows<lanes, op>(call, plan, stream);
 }
 
+/// Nor for blocks that run at once.
+template <int lanes, map_operation op, class In, class Out>
+bool launch_rows_together(const map_arguments<In, Out>&, const row_plan&, state<arithmetic_t<In>>*,
+                          unsigned*, stream_handle) {
+  return false;
+}
+
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold::gpu

@@ -148,6 +148,10 @@ void release(void* memory, bool host) noexcept {
   static_cast<void>(host ? hipHostFree(memory) : hipFree(memory));
 }
 
+void clear(void* memory, std::size_t bytes, stream_handle stream) {
+  check(hipMemsetAsync(memory, 0, bytes, native(stream)), "hipMemsetAsync");
+}
+
 void copy(void* to, const void* from, std::size_t bytes, stream_handle stream) {
   check(hipMemcpyAsync(to, from, bytes, hipMemcpyDefault, native(stream)), "hipMemcpyAsync");
 }

@@ -177,6 +177,46 @@ TEST_CASE("top-k: enough groups for k, and room for what is above the bound") {
   });
 }
 
+TEST_CASE("few long rows are divided among blocks that run at once, and no more of them than do") {
+  device_limits device = with_clusters;
+  device.runs_together = true;
+  for (const int bytes : {2, 4, 8}) {
+    for (const std::int64_t cols : column_counts()) {
+      for (const std::int64_t rows : {1, 2, 3, 8, 100, 1000}) {
+        const row_shape shape{cols, bytes, bytes};
+        const row_plan any = plan_map(shape, device);
+        const row_plan plan = plan_rows(any, rows, shape, device);
+        CAPTURE(bytes);
+        CAPTURE(cols);
+        CAPTURE(rows);
+        row_plan undivided = plan;
+        undivided.split = 0;
+        CHECK(undivided == any);  // what is done to a row stays
+        const int parts = plan.kind == row_plan_kind::chunks ? plan.chunks : plan.blocks;
+        CHECK(rows * parts * plan.split <= device.multiprocessors * 4);
+        if (plan.split > 0) {
+          CHECK((plan.kind == row_plan_kind::stream || plan.kind == row_plan_kind::chunks));
+          CHECK(rows <= most_rows_together);
+          CHECK(plan.threads <= plan.split * 256);
+        }
+      }
+    }
+  }
+  const auto split = [&](std::int64_t rows, std::int64_t cols) {
+    const row_shape shape{cols, 4, 32};
+    return plan_rows(plan_map(shape, device), rows, shape, device).split;
+  };
+  CHECK(split(1, 128256) == 0);  // a cluster is quicker
+  CHECK(split(1, 500000) == 4);
+  CHECK(split(3, 500000) == 0);
+  CHECK(split(1, 1 << 20) == 1);
+  CHECK(split(4, 1 << 20) == 1);
+  CHECK(split(5, 1 << 20) == 0);
+  CHECK(split(1, 1 << 24) == 0);
+  device.runs_together = false;
+  CHECK(split(1, 1 << 20) == 0);
+}
+
 TEST_SUITE_END();
 
 }  // namespace softfold::gpu

@@ -41,6 +41,7 @@ KINDS = {
     "reduce_rows_by_lanes": Kind(True, False, True),
     "reduce_chunk": Kind(True, False, True, vectors=8),
     "finish_rows": Kind(False, False, True, vectors=1),
+    "finish_long_rows": Kind(False, False, True, vectors=1),
     "topk_scan_chunk": Kind(True, False, True, vectors=8),
     "topk_rows_by_lanes": Kind(True, False, True, in_flight=16),  # k rounds of compares
     "topk_chunk": Kind(True, False, True, vectors=8, sgpr_spills=80, lds=12),

@@ -45,6 +45,9 @@ void release(void* memory, bool /*host*/) noexcept { std::free(memory); }
 void* allocate(std::size_t bytes, stream_handle /*stream*/) { return allocate(bytes, false); }
 void release(void* memory, stream_handle /*stream*/) noexcept { release(memory, false); }
 
+void clear(void* memory, std::size_t bytes, stream_handle /*stream*/) {
+  std::memset(memory, 0, bytes);
+}
 void copy(void* to, const void* from, std::size_t bytes, stream_handle /*stream*/) {
   std::memcpy(to, from, bytes);
 }
