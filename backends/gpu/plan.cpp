@@ -202,18 +202,35 @@ topk_plan plan_topk(const row_shape& shape, std::int64_t rows, std::int64_t k,
   topk_plan plan;
   plan.group_vectors = 0;
   const row_plan pass = plan_pass(shape);
-  constexpr std::int64_t most_compares = 512;  // of a lane, or a block for each row is quicker
-  if (!wide && pass.kind == row_plan_kind::lanes &&
-      k * pass.vectors * (vector_bytes / shape.element_bytes) <= most_compares) {
-    plan.kind = topk_plan_kind::lanes;
-    plan.row = pass;
-    return plan;
+  const bool by_lanes = pass.kind == row_plan_kind::lanes;
+  if (!wide && by_lanes) {
+    const std::int64_t most_rounds = shape.element_bytes == 2 ? 3 : 5;  // or a sort is quicker
+    constexpr std::int64_t most_compares = 512;  // of a lane, or a warp for each row is quicker
+    const std::int64_t elements = pass.vectors * (vector_bytes / shape.element_bytes);
+    plan.sorts = k > most_rounds && pass.vectors <= most_sorted_vectors &&
+                 (pass.vectors & (pass.vectors - 1)) == 0;
+    if (plan.sorts || k * elements <= most_compares) {
+      plan.kind = topk_plan_kind::lanes;
+      plan.row = pass;
+      return plan;
+    }
   }
   const row_plan chunked = in_chunks(vectors);
   plan.chunks = chunked.chunks;
   constexpr std::int64_t most_listed = 128;
   constexpr int most_lists = 256;
   const bool few_rows = rows < 2 * std::int64_t{device.multiprocessors};
+  // A row by a warp, if there is work for many of them; a longer one for smaller k. Its state has
+  // the same bits as by the other way.
+  constexpr std::int64_t most_bounded = 16;
+  if (has_packed_entries(shape) && plan.chunks == 1 &&
+      (by_lanes ? k <= most_listed : k <= most_bounded && !few_rows)) {
+    plan.kind = topk_plan_kind::bounded;
+    plan.threads = by_lanes ? device.lanes : pass.threads;
+    // A warp that holds a row folds it like as many lanes with fewer vectors each.
+    plan.folds_as_pass = plan.threads == (by_lanes ? pass.lanes : pass.threads);
+    return plan;
+  }
   if (has_packed_entries(shape) && k <= most_listed &&
       (plan.chunks == 1 || (few_rows && plan.chunks <= most_lists))) {
     plan.kind = topk_plan_kind::lists;

@@ -91,14 +91,19 @@ row_plan plan_pass(const row_shape& shape);
 
 /// How the top k of a row are found; in one read of it.
 enum class topk_plan_kind : std::uint8_t {
-  lanes,   ///< the row in the registers of some lanes of a warp, k rounds
-  lists,   ///< the k best of each chunk by a block, then a merge, if there are several
+  lanes,    ///< the row in the registers of some lanes of a warp, k rounds or a sort
+  bounded,  ///< a row of one chunk by a warp that keeps what exceeds a rising bound
+  lists,    ///< the k best of each chunk by a block, then a merge, if there are several
   groups,  ///< the largest element of each group of vectors; the k groups with the largest are read
 };
+
+/// Vectors of each lane whose elements are sorted, at most, and a power of two.
+inline constexpr int most_sorted_vectors = 4;
 
 struct topk_plan {
   topk_plan_kind kind = topk_plan_kind::groups;
   row_plan row;               ///< kind lanes
+  bool sorts = false;         ///< kind lanes: all elements, instead of k rounds
   bool folds_as_pass = true;  ///< a row's state has the same bits as by plan_pass
   int group_vectors = 8;  ///< a power of two; 0: k is too large for groups, all elements compete
   std::int64_t groups = 0;

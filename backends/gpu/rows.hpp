@@ -117,18 +117,24 @@ __device__ inline void write_tile(const tile<In, V>& tile, Out* to,
   }
 }
 
-/// The state of the tiles of `count` lanes; if `keep`, the tiles keep their exponentials, of
-/// precision p.
+/// The state of the tiles of `count` lanes, whose own elements' maximum is `largest`; if `keep`,
+/// the tiles keep their exponentials, of precision p.
 template <int lanes, precision p, bool keep, class In, int V>
 __device__ inline state<arithmetic_t<In>> fold_tile(tile<In, V>& own, arithmetic_t<In> scale,
-                                                    int count) {
-  const auto max = max_over_lanes(own.max(), count);
+                                                    int count, arithmetic_t<In> largest) {
+  const auto max = max_over_lanes(largest, count);
   own.next_pass();
   const auto f = frame<arithmetic_t<In>>::of(max, scale);
   constexpr precision used = keep ? p : precision::fast;
   const auto sum = sum_over_lanes(own.template sum<used, keep>(f), count);
   own.next_pass();
   return {max, sum};
+}
+
+template <int lanes, precision p, bool keep, class In, int V>
+__device__ inline state<arithmetic_t<In>> fold_tile(tile<In, V>& own, arithmetic_t<In> scale,
+                                                    int count) {
+  return fold_tile<lanes, p, keep>(own, scale, count, own.max());
 }
 
 /// Writes elements [0, n) of the shared `from`, whose first corresponds to `to`, by all threads of

@@ -38,6 +38,9 @@ struct entry_of<packed_entry> {
   }
   __device__ static packed_entry none() { return 0; }
   __device__ static bool exists(packed_entry e) { return e != 0; }
+  __device__ static std::uint32_t key(packed_entry e) {
+    return static_cast<std::uint32_t>(e >> 32);
+  }
   __device__ static std::int64_t column(packed_entry e) { return ~static_cast<std::uint32_t>(e); }
 };
 
@@ -48,6 +51,7 @@ struct entry_of<wide_entry> {
   }
   __device__ static wide_entry none() { return {0, 0}; }
   __device__ static bool exists(const wide_entry& e) { return e.key != 0; }
+  __device__ static std::uint64_t key(const wide_entry& e) { return e.key; }
   __device__ static std::int64_t column(const wide_entry& e) {
     return static_cast<std::int64_t>(~e.reversed);
   }

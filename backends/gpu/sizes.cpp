@@ -27,7 +27,7 @@ topk_scratch scratch_of(const topk_call& call, const topk_plan& plan) {
   const bool wide = call.x.type == dtype::f64;
   const auto rows = static_cast<std::size_t>(call.x.rows);
   topk_scratch sizes;
-  if (plan.kind == topk_plan_kind::lanes) {
+  if (plan.kind == topk_plan_kind::lanes || plan.kind == topk_plan_kind::bounded) {
     return sizes;
   }
   if (plan.kind == topk_plan_kind::lists) {

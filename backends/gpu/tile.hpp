@@ -333,6 +333,19 @@ class tile {
     mask_edges();
   }
 
+  /// Whether all elements of all vectors are the range's, and their load if so.
+  [[nodiscard]] __device__ bool is_inside() const {
+    return first_ * width >= range_.head && number(V - 1) < range_.end_whole();
+  }
+  __device__ void load_inside() {
+    const auto* from = reinterpret_cast<const block16*>(range_.base) + first_;
+    forget_origin(from);
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      vectors_[j] = load_once(from + static_cast<unsigned>(j * step_));
+    }
+  }
+
   /// Takes the vectors from a copy in shared memory.
   __device__ void load(const block16* copy) {
     const int size = range_.size();
@@ -346,6 +359,7 @@ class tile {
 
   [[nodiscard]] __device__ T element(int j, int i) const { return element_of<In>(vectors_[j], i); }
   [[nodiscard]] __device__ int number(int j) const { return first_ + j * step_; }
+  [[nodiscard]] __device__ const block16& vector(int j) const { return vectors_[j]; }
 
   /// To be called between two passes over the elements: the vectors' numbers are computed again in
   /// the next, so that they take no registers in between.
@@ -370,6 +384,16 @@ class tile {
 
   /// The largest element of vector j; NaN if there is one.
   [[nodiscard]] __device__ T max(int j) const { return largest_of(vectors_[j]); }
+
+  /// A bit for each vector that has a NaN or an element not below `least`.
+  [[nodiscard]] __device__ unsigned reaching(T least) const {
+    unsigned result = 0;
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      result |= max(j) < least ? 0U : 1U << j;
+    }
+    return result;
+  }
 
   [[nodiscard]] __device__ T max() const {
     block16 largest = vectors_[0];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// topk, softmax_topk and fold_topk: their launch, and the kernels for any k. Short rows have those
-/// of topk_lanes.hpp, small k those of topk_chunk.hpp.
+/// of topk_lanes.hpp and topk_bounded.hpp, small k those of topk_chunk.hpp.
 ///
 /// One read of the row gives its state and the maximum of every group of neighbouring vectors. The
 /// k-th largest of these is a lower bound of the k-th best element, so the k groups with the
@@ -14,6 +14,7 @@
 #include "rows.hpp"
 #include "select.hpp"
 #include "tile.hpp"
+#include "topk_bounded.hpp"
 #include "topk_calls.hpp"
 #include "topk_chunk.hpp"
 #include "topk_lanes.hpp"
@@ -385,11 +386,25 @@ void launch_topk_with(const topk_call& call, const topk_plan& plan, void* scratc
   if constexpr (std::is_same_v<Entry, packed_entry>) {
     if (plan.kind == topk_plan_kind::lanes) {
       const row_plan& row = plan.row;
+      const std::int64_t blocks = divide_up(call.x.rows * row.lanes, row.threads);
       with_vectors(row.vectors, [&](auto v) {
-        launch(stream, topk_rows_by_lanes<lanes, In, v()>,
-               divide_up(call.x.rows * row.lanes, row.threads), row.threads, arguments,
+        if constexpr (v() <= most_sorted_vectors && (v() & (v() - 1)) == 0) {
+          if (plan.sorts) {
+            using Sorted = typename sort_entry<In>::type;
+            launch_shared(stream, topk_rows_by_sorting<lanes, In, v()>, blocks, row.threads,
+                          row.threads * sorted_stride<In, v()> * sizeof(Sorted), arguments,
+                          row_shift(row));
+            return;
+          }
+        }
+        launch(stream, topk_rows_by_lanes<lanes, In, v()>, blocks, row.threads, arguments,
                row_shift(row));
       });
+      return;
+    }
+    if (plan.kind == topk_plan_kind::bounded) {
+      launch_shared(stream, topk_bounded<lanes, In>, call.x.rows, lanes,
+                    bounded_layout<lanes, In>::bytes(call.k), arguments, plan.threads / lanes);
       return;
     }
     if (plan.kind == topk_plan_kind::lists) {

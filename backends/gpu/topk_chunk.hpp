@@ -33,16 +33,16 @@ struct candidate_list {
   }
 };
 
-/// Calls emit(rank, entry) for the k best of `list`, absent ones last. All threads of the block
-/// call it, after a barrier. Ranks are counted: O(found^2 / threads) steps, but no barrier.
+/// Calls emit(rank, entry) for the k best of n entries, absent ones last. All threads of the block
+/// call it, after a barrier. Ranks are counted: O(n^2 / threads) steps, but no barrier.
 template <class Emit>
-__device__ inline void rank_entries(const candidate_list& list, std::int64_t k, const Emit& emit) {
-  const int n = list.found;
+__device__ inline void rank_entries(const packed_entry* entries, int n, std::int64_t k,
+                                    const Emit& emit) {
   for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) {
-    const packed_entry e = list.entries[i];
+    const packed_entry e = entries[i];
     int before = 0;
     for (int j = 0; j < n; ++j) {
-      before += list.entries[j] > e ? 1 : 0;
+      before += entries[j] > e ? 1 : 0;
     }
     if (before < k) {
       emit(before, e);
@@ -170,7 +170,7 @@ __device__ void rank_many(const topk_arguments<In>& call, const In* x,
     memory.candidates.append(entry_of<packed_entry>::make(get(i), first - x + i));
   });
   __syncthreads();
-  rank_entries(memory.candidates, call.k, emit);
+  rank_entries(memory.candidates.entries, memory.candidates.found, call.k, emit);
 }
 
 /// The list of a chunk to `lists`, its state to call.parts; or, if there are no lists, the results
@@ -282,7 +282,7 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
     }
   };
   if (memory.candidates.found <= candidate_list::capacity) {
-    rank_entries(memory.candidates, call.k, emit);
+    rank_entries(memory.candidates.entries, memory.candidates.found, call.k, emit);
   } else {
     rank_many<lanes>(call, x, range, key, bound, memory, emit);
   }
@@ -357,9 +357,10 @@ __global__ void __launch_bounds__(merge_threads)
     __syncthreads();
   }
   const state<T> whole = row_state[0];
-  rank_entries(candidates, call.k, [&](std::int64_t rank, packed_entry e) {
-    write_ranked<packed_entry>(call, x, row, rank, e, whole);
-  });
+  rank_entries(candidates.entries, candidates.found, call.k,
+               [&](std::int64_t rank, packed_entry e) {
+                 write_ranked<packed_entry>(call, x, row, rank, e, whole);
+               });
   if (threadIdx.x == 0) {
     write_state(call, row, whole);
   }

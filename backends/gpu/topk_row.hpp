@@ -90,7 +90,10 @@ __device__ inline void write_ranked(const topk_arguments<In>& call, const In* x,
   } else {
     static_cast<std::int64_t*>(call.indices.data)[row * call.indices.stride + rank] = index;
   }
-  const T value = exists ? widen(x[column]) : -infinity<T>;
+  T value = exists ? core::value_of_key<T>(entry_of<Entry>::key(entry)) : -infinity<T>;
+  if (call.values.data != nullptr && exists && !(value < 0) && !(value > 0)) {
+    value = widen(x[column]);  // its sign, and a NaN's bits, which the key does not tell
+  }
   if (call.values.data != nullptr) {
     write_as(call.values, row, rank, value);
   }

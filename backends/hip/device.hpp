@@ -45,6 +45,7 @@ constexpr int least_resident(int /*blocks*/) { return 1; }
 /// A bit for each lane.
 using lane_mask = std::uint64_t;
 __device__ inline int count(lane_mask lanes) { return __builtin_popcountll(lanes); }
+__device__ inline int count_bits(unsigned bits) { return __builtin_popcount(bits); }
 /// The lowest lane of a mask that has one.
 __device__ inline int first_lane(lane_mask lanes) { return __builtin_ctzll(lanes); }
 /// The lanes below the caller's.

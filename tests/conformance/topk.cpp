@@ -169,6 +169,56 @@ TEST_CASE_TEMPLATE("neighbours in the order are told apart", T, SOFTFOLD_TEST_IN
   check_every_k<T, T, std::int64_t>(q, p);
 }
 
+TEST_CASE_TEMPLATE("short rows of every number of vectors a lane", T, SOFTFOLD_TEST_INPUT_TYPES) {
+  queue q;
+  std::uint64_t seed = 38000;
+  for (const distribution kind : all_distributions) {
+    for (const std::int64_t cols : {4, 16, 31, 64, 128, 250}) {
+      problem<T> p({3, cols, kind, 1, 0, 0, ++seed});
+      if (cols > 30) {
+        p.x(1, 17) = make<T>(-0.0);
+        p.x(1, 3) = make<T>(0.0);
+        p.x(2, 29) = nans<T>()[1];
+        p.x(2, 0) = T(-infinity<T>);
+        p.commit();
+      }
+      const auto columns = expected_columns(p, cols);
+      for (const std::int64_t k : {3, 4, 6, 16, 17, 33, 100}) {
+        if (k <= cols) {
+          check_topk<T, std::int32_t>(q, p, k, columns);
+        }
+      }
+    }
+  }
+}
+
+// So many rows that GPUs give one to a warp; next to each other they differ in how many elements
+// exceed those before.
+TEST_CASE_TEMPLATE("many rows, each of another kind", T, SOFTFOLD_TEST_INPUT_TYPES) {
+  queue q;
+  constexpr distribution kinds[] = {distribution::normal,     distribution::ascending,
+                                    distribution::descending, distribution::all_equal,
+                                    distribution::two_values, distribution::few_values,
+                                    distribution::masked};
+  for (const std::int64_t cols : {1025, 5000}) {
+    problem<T> p({300, cols, distribution::normal, 1, 1, 1, 39000});
+    for (std::int64_t r = 0; r < 300; ++r) {
+      fill(kinds[static_cast<std::size_t>(r) % std::size(kinds)], p.x.row(r),
+           39500 + static_cast<std::uint64_t>(r));
+      if (r % 11 == 10) {
+        for (std::int64_t c = r; c < cols; c += 40) {
+          p.x(r, c) = nans<T>()[static_cast<std::size_t>(c) % 4];
+        }
+      }
+    }
+    p.commit();
+    const auto columns = expected_columns(p, 17);
+    for (const std::int64_t k : {1, 5, 16, 17}) {
+      check_topk<T, std::int32_t>(q, p, k, columns);
+    }
+  }
+}
+
 TEST_CASE_TEMPLATE("nothing chosen, nothing written", T, SOFTFOLD_TEST_INPUT_TYPES) {
   queue q;
   for (const std::int64_t rows : {0, 3}) {

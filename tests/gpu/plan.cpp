@@ -156,6 +156,16 @@ TEST_CASE("top-k: enough groups for k, and room for what is above the bound") {
         if (plan.kind == topk_plan_kind::lanes) {
           CHECK(plan.folds_as_pass);
           CHECK(std::int64_t{plan.row.lanes} * plan.row.vectors >= vectors_of(shape));
+          if (plan.sorts) {
+            CHECK(plan.row.vectors <= most_sorted_vectors);
+            CHECK((plan.row.vectors & (plan.row.vectors - 1)) == 0);
+          }
+          continue;
+        }
+        if (plan.kind == topk_plan_kind::bounded) {
+          CHECK(plan.chunks == 1);
+          CHECK(std::int64_t{plan.threads} * chunk_vectors_each >= vectors_of(shape));
+          CHECK(plan.threads % device.lanes == 0);
           continue;
         }
         if (plan.kind == topk_plan_kind::lists) {
@@ -215,6 +225,26 @@ TEST_CASE("few long rows are divided among blocks that run at once, and no more 
   CHECK(split(1, 1 << 24) == 0);
   device.runs_together = false;
   CHECK(split(1, 1 << 20) == 0);
+}
+
+TEST_CASE("top-k of short rows: rounds, a sort, a warp or a block") {
+  const auto kind = [](const row_shape& shape, std::int64_t rows, std::int64_t k) {
+    return plan_topk(shape, rows, k, with_clusters).kind;
+  };
+  CHECK_FALSE(plan_topk({128, 4, 32}, 65536, 5, with_clusters).sorts);
+  CHECK(plan_topk({128, 4, 32}, 65536, 6, with_clusters).sorts);
+  CHECK(plan_topk({128, 2, 32}, 65536, 128, with_clusters).sorts);
+  CHECK(kind({100, 4, 32}, 65536, 32) == topk_plan_kind::bounded);  // 7 vectors of each lane
+  CHECK(kind({1000, 4, 32}, 1, 128) == topk_plan_kind::bounded);
+  CHECK(kind({4096, 4, 32}, 264, 16) == topk_plan_kind::bounded);
+  CHECK(kind({4096, 4, 32}, 263, 16) == topk_plan_kind::lists);
+  CHECK(kind({4096, 4, 32}, 264, 17) == topk_plan_kind::lists);
+  CHECK(kind({8193, 4, 32}, 4000, 5) == topk_plan_kind::groups);
+  CHECK(kind({1000, 8, 32}, 4000, 128) == topk_plan_kind::groups);
+  // A warp that has the row folds it as its lanes do; where it has twice as many, they do not.
+  CHECK(plan_topk({1000, 4, 32}, 4000, 64, with_clusters).folds_as_pass);
+  CHECK_FALSE(plan_topk({1000, 4, 32}, 4000, 64, wide_warps).folds_as_pass);
+  CHECK(plan_topk({4096, 4, 32}, 4000, 16, wide_warps).folds_as_pass);
 }
 
 TEST_SUITE_END();

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Top-k of rows of one chunk by a warp each, in one read and without barriers. Of every piece of
+/// the row it keeps the vectors with an element above a bound that k elements are known to exceed:
+/// at first the k-th largest of a piece's maxima of lanes or vectors, then the k-th best of what
+/// was kept. A few vectors of each piece have one, and ever fewer.
+#pragma once
+
+#include "launch.hpp"
+#include "reduce.hpp"
+#include "rows.hpp"
+#include "select.hpp"
+#include "topk_chunk.hpp"
+#include "topk_row.hpp"
+
+namespace softfold::gpu {
+inline namespace SOFTFOLD_BACKEND {
+
+/// Moves those of n entries that exceed `bound` to the front, in any order, or the k best of them
+/// if they are more; then `bound` is raised to just below these. Returns their number. By one warp.
+template <int lanes>
+__device__ inline int keep_best(packed_entry* entries, int n, int k, packed_entry& bound) {
+  synchronize_warp();
+  const int lane = static_cast<int>(threadIdx.x) % lanes;
+  const auto reaching = [&](packed_entry least) {
+    int result = 0;
+#pragma unroll 2
+    for (int base = 0; base < n; base += lanes) {
+      result += count(ballot(base + lane < n && entries[base + lane] >= least));
+    }
+    return result;
+  };
+  packed_entry low = bound + 1;
+  int reach = reaching(low);
+  if (reach > k) {
+    packed_entry high = 0;
+#pragma unroll 1
+    for (int i = lane; i < n; i += lanes) {
+      high = entries[i] > high ? entries[i] : high;
+    }
+    for (int mask = lanes / 2; mask > 0; mask /= 2) {
+      const packed_entry other = shuffle_xor(high, mask);
+      high = other > high ? other : high;
+    }
+    // More than k entries reach `low`, fewer than k exceed `high`.
+    while (reach != k) {
+      const packed_entry middle = k == 1 ? high : low + (high - low + 1) / 2;
+      const int above = reaching(middle);
+      if (above >= k) {
+        low = middle;
+        reach = above;
+      } else {
+        high = middle - 1;
+      }
+    }
+    bound = low - 1;
+  }
+  int kept = 0;
+#pragma unroll 1
+  for (int base = 0; base < n; base += lanes) {
+    const packed_entry e = base + lane < n ? entries[base + lane] : 0;
+    const lane_mask keeps = ballot(e >= low);
+    if (e >= low) {
+      entries[kept + count(keeps & lanes_below())] = e;
+    }
+    kept += count(keeps);
+  }
+  synchronize_warp();
+  return kept;
+}
+
+/// The k-th largest of the keys of a warp's lanes.
+template <int lanes>
+__device__ inline std::uint32_t kth_of_lanes(std::uint32_t key, int k) {
+  const int lane = static_cast<int>(threadIdx.x) % lanes;
+#pragma unroll
+  for (int size = 2; size <= lanes; size *= 2) {
+#pragma unroll
+    for (int step = size / 2; step > 0; step /= 2) {
+      const std::uint32_t other = shuffle_xor(key, step);
+      const bool larger = ((lane & step) == 0) == ((lane & size) == 0);
+      key = (other > key) == larger ? other : key;
+    }
+  }
+  return shuffle(key, k - 1);
+}
+
+/// A number that the k-th largest of a warp's keys, `each` of every lane, reaches, and few more do;
+/// 0 if fewer than k are not 0.
+template <int lanes, int each>
+__device__ inline std::uint32_t bound_of_maxima(const std::uint32_t (&keys)[each], int k) {
+  std::uint32_t low = ~std::uint32_t{0};
+  std::uint32_t high = 0;
+  int present = 0;
+#pragma unroll
+  for (int i = 0; i < each; ++i) {
+    low = keys[i] < low && keys[i] != 0 ? keys[i] : low;
+    high = keys[i] > high ? keys[i] : high;
+    present += count(ballot(keys[i] != 0));
+  }
+  if (present < k) {
+    return 0;
+  }
+  for (int mask = lanes / 2; mask > 0; mask /= 2) {
+    const std::uint32_t other_low = shuffle_xor(low, mask);
+    const std::uint32_t other_high = shuffle_xor(high, mask);
+    low = other_low < low ? other_low : low;
+    high = other_high > high ? other_high : high;
+  }
+  while (high - low > 1) {
+    const std::uint32_t middle = low + (high - low) / 2;
+    int reach = 0;
+#pragma unroll
+    for (int i = 0; i < each; ++i) {
+      reach += count(ballot(keys[i] >= middle));
+    }
+    (reach >= k ? low : high) = middle;
+    if (reach >= k && reach <= k + k / 8) {
+      break;
+    }
+  }
+  return low;
+}
+
+/// Vectors that a warp keeps before it looks at their elements, at most.
+inline constexpr int kept_vectors = 160;
+
+/// Where the parts of a warp's shared memory lie: vectors, their numbers, how many they are, the
+/// states of pieces, entries.
+template <int lanes, class In>
+struct bounded_layout {
+  static constexpr int most_pieces = chunk_threads / lanes;
+  static constexpr std::size_t numbers = kept_vectors * sizeof(block16);
+  static constexpr std::size_t count = numbers + kept_vectors * sizeof(int);
+  static constexpr std::size_t states = count + 16;
+  static constexpr std::size_t entries = states + most_pieces * sizeof(state<arithmetic_t<In>>);
+
+  /// There is room for k entries, and the elements of a vector of each lane.
+  static std::size_t bytes(std::int64_t k) {
+    return entries + (static_cast<std::size_t>(k) + lanes * vector_width<In>)*sizeof(packed_entry);
+  }
+};
+
+/// What a warp kept of a row. Vectors with an element above the bound are kept as they are, which
+/// takes the same few instructions for one as for many; their elements are looked at when there is
+/// no more room.
+template <int lanes, class In>
+class bounded_row {
+ public:
+  using T = arithmetic_t<In>;
+  static constexpr int width = vector_width<In>;
+  using layout = bounded_layout<lanes, In>;
+
+  __device__ bounded_row(int k, const vector_range<In>& range, unsigned char* shared)
+      : range_(range), shared_(shared), k_(k) {
+    if (threadIdx.x % lanes == 0) {
+      *count() = 0;
+    }
+    synchronize_warp();
+  }
+
+  [[nodiscard]] __device__ int found() const { return found_; }
+  [[nodiscard]] __device__ packed_entry* entries() const {
+    return reinterpret_cast<packed_entry*>(shared_ + layout::entries);
+  }
+
+  /// Keeps those of a piece's vectors that are `wanted`, a bit for each, and have elements above
+  /// the bound. `first`: the piece's first vector. Returns those for which there was no room.
+  template <int V>
+  __device__ unsigned keep(const tile<In, V>& own, T largest, int first, unsigned wanted) {
+    const lane_mask above = ballot(!(largest < least_from(first)));
+    if (above == 0) {
+      return 0;
+    }
+    if (bound_ == 0 || gpu::count(above) == lanes) {
+      raise(own, largest);
+    }
+    unsigned rest = own.reaching(least_from(first)) & wanted;
+    int at = rest != 0 ? atomicAdd(count(), count_bits(rest)) : 0;
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      if ((rest >> j & 1U) != 0) {
+        if (at < kept_vectors) {
+          vectors()[at] = own.vector(j);
+          numbers()[at] = own.number(j);
+          rest ^= 1U << j;
+        }
+        ++at;
+      }
+    }
+    return rest;
+  }
+
+  /// Whether it is time to look at what was kept: for small k it pays to raise the bound soon.
+  [[nodiscard]] __device__ bool is_due() const {
+    return *static_cast<const volatile int*>(count()) >=
+           (2 * k_ <= lanes ? lanes : kept_vectors - lanes);
+  }
+
+  /// Takes the candidates out of the vectors that were kept.
+  __device__ void look() {
+    synchronize_warp();
+    const int lane = static_cast<int>(threadIdx.x) % lanes;
+    const int n = *count() < kept_vectors ? *count() : kept_vectors;
+#pragma unroll 1
+    for (int base = 0; base < n; base += lanes) {
+      if (found_ > k_) {
+        keep_best();
+      }
+      const bool exists = base + lane < n;
+      const block16 elements = exists ? vectors()[base + lane] : no_elements<In>();
+      const int at = exists ? numbers()[base + lane] * width : 0;
+#pragma unroll
+      for (int i = 0; i < width; ++i) {
+        const packed_entry e = entry_of<packed_entry>::make(
+            core::order_key(element_of<In>(elements, i)), at + i - range_.head);
+        const bool keeps = exists && e > bound_ && range_.has(at + i);
+        const lane_mask all = ballot(keeps);
+        if (keeps) {
+          entries()[found_ + gpu::count(all & lanes_below())] = e;
+        }
+        found_ += gpu::count(all);
+      }
+    }
+    synchronize_warp();
+    if (lane == 0) {
+      *count() = 0;
+    }
+    synchronize_warp();
+  }
+
+  /// Leaves the k best, and raises the bound to them.
+  __device__ void keep_best() {
+    if (found_ > k_) {
+      found_ = gpu::keep_best<lanes>(entries(), found_, k_, bound_);
+    }
+  }
+
+ private:
+  /// A value that no candidate from vector `first` on is below. Of equal elements the first columns
+  /// are the best.
+  [[nodiscard]] __device__ T least_from(int first) const {
+    const std::uint32_t key = entry_of<packed_entry>::key(bound_);
+    const auto column = ~static_cast<std::uint32_t>(bound_);
+    const bool ties = column >= static_cast<std::uint32_t>(first * width) || key == ~0U;
+    return core::value_of_key<T>(key + (ties ? 0 : 1));
+  }
+
+  /// Raises the bound by a piece's own maxima.
+  template <int V>
+  __device__ void raise(const tile<In, V>& own, T largest) {
+    std::uint32_t bound;
+    if (2 * k_ <= lanes) {
+      bound = kth_of_lanes<lanes>(own.number(0) < range_.size() ? core::order_key(largest) : 0, k_);
+    } else {
+      std::uint32_t keys[V];
+#pragma unroll
+      for (int j = 0; j < V; ++j) {
+        keys[j] = own.number(j) < range_.size() ? core::order_key(own.max(j)) : 0;
+      }
+      bound = bound_of_maxima<lanes>(keys, k_);
+    }
+    const packed_entry raised = packed_entry{bound} << 32;
+    bound_ = raised > bound_ ? raised : bound_;
+  }
+
+  [[nodiscard]] __device__ block16* vectors() const { return reinterpret_cast<block16*>(shared_); }
+  [[nodiscard]] __device__ int* numbers() const {
+    return reinterpret_cast<int*>(shared_ + layout::numbers);
+  }
+  [[nodiscard]] __device__ int* count() const {
+    return reinterpret_cast<int*>(shared_ + layout::count);
+  }
+
+  const vector_range<In>& range_;
+  unsigned char* shared_;
+  int k_;
+  int found_ = 0;
+  packed_entry bound_ = 0;  ///< k elements at least exceed it
+};
+
+/// A row of one chunk by a block, which is a warp. A piece is what a warp has of the chunk in
+/// blocks that fold it.
+template <int lanes, class In>
+__global__ void __launch_bounds__(lanes, least_resident(28))
+    topk_bounded(const topk_arguments<In> call, int pieces) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
+  }
+  using T = arithmetic_t<In>;
+  using layout = bounded_layout<lanes, In>;
+  const int lane = static_cast<int>(threadIdx.x);
+  const int k = static_cast<int>(call.k);
+  const std::int64_t row = blockIdx.x;
+  const In* const x = call.x + row * call.x_stride;
+  unsigned char* const shared = dynamic_shared_memory();
+  auto* const states = reinterpret_cast<state<T>*>(shared + layout::states);
+  const vector_range<In> range(x, static_cast<int>(call.cols), call.memory);
+  bounded_row<lanes, In> best(k, range, shared);
+  for (int piece = 0; piece < pieces; ++piece) {
+    state<T> folded;
+    unsigned wanted = piece * lanes < range.size() ? ~0U : 0U;
+    while (wanted != 0) {
+      // Or the vectors' places, and what masks the row's ends, would be kept from piece to piece.
+      int first = piece * lanes + lane;
+      int step = pieces * lanes;
+      vector_range<In> own_range = range;
+      forget_origin(first);
+      forget_origin(step);
+      forget_origin(own_range.head);
+      tile<In, chunk_vectors_each> own(own_range, first, step);
+      if (own.is_inside()) {
+        own.load_inside();
+      } else {
+        own.load();
+      }
+      T largest = own.max();
+      own.next_pass();
+      wanted = best.keep(own, largest, piece * lanes, wanted);
+      own.next_pass();
+      const bool done = ballot(wanted != 0) == 0;
+      if (done && call.folds) {
+        if (call.map != element_map::none) {
+          own.apply(call.map);
+          largest = own.max();
+        }
+        folded = fold_tile<lanes, precision::fast, false>(own, call.scale, lanes, largest);
+      }
+      // Now that the tile takes no registers; if there was not enough room, it is read again.
+      synchronize_warp();
+      if (!done || best.is_due()) {
+        best.look();
+        best.keep_best();
+      }
+      if (done) {
+        break;
+      }
+      wanted |= 1U << chunk_vectors_each;  // all lanes go on
+    }
+    if (lane == 0) {
+      states[piece] = folded;
+    }
+  }
+  best.look();
+  if (best.found() > lanes) {
+    best.keep_best();
+  }
+  const state<T> whole =
+      call.folds ? combine_states<lanes>(states, pieces, call.scale) : state<T>{};
+  rank_entries(best.entries(), best.found(), k, [&](std::int64_t rank, packed_entry e) {
+    write_ranked<packed_entry>(call, x, row, rank, e, whole);
+  });
+  if (lane == 0) {
+    write_state(call, row, whole);
+  }
+}
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold::gpu
