@@ -43,6 +43,8 @@ plan choose_plan(const shape& problem, const machine& caches, int threads,
   plan chosen{};
   const std::int64_t lanes = kernels.lanes_f32 * 4 / problem.arithmetic_bytes;
   chosen.short_rows = cols <= short_row_vectors * lanes;
+  chosen.topk_rows = problem.k > 0 && problem.k <= most_listed && cols <= segment_columns &&
+                     problem.arithmetic_bytes == 4;
   chosen.rows_per_task = std::max<std::int64_t>(1, task_elements / cols);
 
   if (threads == 1 || elements < 2 * task_elements) {

@@ -7,6 +7,7 @@
 #include "output.hpp"
 #include "select.hpp"
 #include "short_rows.hpp"
+#include "topk_rows.hpp"
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
@@ -25,6 +26,7 @@ constexpr input_kernels input_kernels_of() {
       .count_above = select_kernels<T>::count_above,
       .nearly_kth = select_kernels<T>::nearly_kth,
       .filter = select_kernels<T>::filter,
+      .topk = topk_rows_kernel<T>(),
   };
 }
 

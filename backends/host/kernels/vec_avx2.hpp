@@ -219,6 +219,8 @@ struct vec<double> {
   }
 };
 
+typedef std::uint64_t key_vector __attribute__((vector_size(32)));
+
 SOFTFOLD_INLINE void prefetch(const void* p) {
   _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
 }

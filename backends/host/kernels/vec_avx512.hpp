@@ -185,6 +185,8 @@ struct vec<double> {
   static SOFTFOLD_INLINE unsigned bits(mask m) { return m; }
 };
 
+typedef std::uint64_t key_vector __attribute__((vector_size(64)));
+
 SOFTFOLD_INLINE void prefetch(const void* p) {
   _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
 }

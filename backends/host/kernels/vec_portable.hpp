@@ -202,6 +202,9 @@ struct vec {
   }
 };
 
+/// A vector of 64-bit keys; one key where vectors cannot compare them.
+using key_vector = std::uint64_t;
+
 SOFTFOLD_INLINE void prefetch(const void* p) { __builtin_prefetch(p); }
 /// Orders streamed stores before what other threads read next.
 SOFTFOLD_INLINE void end_of_stream() {}
