@@ -20,19 +20,22 @@ namespace {
 inline constexpr std::int64_t most_batched = 8;
 inline constexpr std::int64_t most_batched_columns = 1024;
 
-/// lanes x lanes elements: vector i of a tile becomes its column i.
-template <class V>
-SOFTFOLD_INLINE void transpose(V (&tile)[static_cast<unsigned>(V::lanes)]) {
-  constexpr int n = V::lanes;
+/// The elements of `count` vectors, numbered through, change places: those whose numbers agree
+/// in all but the bits of the lane, in which they differ from each other, come to one vector.
+/// lanes vectors: transposes. 4 vectors of lanes x 4 elements: vector i gets element i of each.
+template <unsigned count, class V>
+SOFTFOLD_INLINE void transpose(V (&tile)[count]) {
+  constexpr int vectors = static_cast<int>(count);
 #pragma GCC unroll 4
-  for (int width = 1; width < n; width *= 2) {
-    V shuffled[static_cast<unsigned>(n)];
+  for (int width = 1; width < V::lanes; width *= 2) {
+    V shuffled[count];
 #pragma GCC unroll 16
-    for (int r = 0; r < n / 2; ++r) {
-      interleave_lanes<n>(tile[r].v, tile[r + n / 2].v, shuffled[2 * r].v, shuffled[2 * r + 1].v);
+    for (int r = 0; r < vectors / 2; ++r) {
+      interleave_lanes<V::lanes>(tile[r].v, tile[r + vectors / 2].v, shuffled[2 * r].v,
+                                 shuffled[2 * r + 1].v);
     }
 #pragma GCC unroll 16
-    for (int r = 0; r < n; ++r) {
+    for (int r = 0; r < vectors; ++r) {
       tile[r] = shuffled[r];
     }
   }
@@ -48,6 +51,10 @@ class topk_batch {
   typedef std::int32_t keys __attribute__((vector_size(4 * vec<float>::lanes)));
   /// Elements of 16 bits leave room for any column.
   static constexpr bool exact = sizeof(T) == 2;
+  /// Rows from so many columns on are listed by the maxima of four columns.
+  static constexpr std::int64_t least_by_fours = 192;
+  /// What a first-level cache holds beside the batch at work.
+  static constexpr std::int64_t first_level_bytes = 8192;
 
  public:
   explicit SOFTFOLD_INLINE topk_batch(const topk_rows& rows)
@@ -67,7 +74,8 @@ class topk_batch {
     for (int i = 0; i < lanes; ++i) {
       x[i] = static_cast<const T*>(rows_.x) + (r + (i < count ? i : count - 1)) * rows_.x_stride;
     }
-    const unsigned refused = list(x);
+    const unsigned refused =
+        rows_.cols >= least_by_fours ? list<true>(x) | list_elements(x) : list<false>(x);
     const unsigned all = (1u << count) - 1u;
     const unsigned done = all & ~(refused | look_up(x));
     write_indices(r, done);
@@ -88,20 +96,56 @@ class topk_batch {
   }
 
  private:
-  /// The lists' keys and the sums. Returns a bit for each row that has a NaN.
+  /// The higher bits of an element, in the order of integers, with a code in the lower ones.
+  static SOFTFOLD_INLINE keys key_of(V v, const keys& mask, const keys& code) {
+    const keys bits = __builtin_bit_cast(keys, v + V(A{0}));  // +0 for -0
+    const keys order = bits ^ ((bits >> 31) & INT32_MAX);
+    return (order & ~mask) | code;
+  }
+
+  static SOFTFOLD_INLINE void clear(keys (&best)[static_cast<unsigned>(entries)]) {
+#pragma GCC unroll 16
+    for (int j = 0; j < entries; ++j) {
+      best[j] = keys{} + INT32_MIN;
+    }
+  }
+  static SOFTFOLD_INLINE void insert(keys (&best)[static_cast<unsigned>(entries)], keys entering) {
+#pragma GCC unroll 16
+    for (int j = 0; j < entries; ++j) {
+      const keys leaving = best[j] < entering ? best[j] : entering;
+      best[j] = best[j] > entering ? best[j] : entering;
+      entering = leaving;
+    }
+  }
+
+  static SOFTFOLD_INLINE void ask_for(std::uintptr_t next, bool small) {
+    if (small) {
+#pragma GCC unroll 16
+      for (std::uintptr_t i = 0; i < size; ++i) {
+        prefetch(reinterpret_cast<const void*>(next + i * sizeof(T) * size));
+      }
+    } else {
+#pragma GCC unroll 16
+      for (std::uintptr_t i = 0; i < size; ++i) {
+        prefetch_l2(reinterpret_cast<const void*>(next + i * sizeof(T) * size));
+      }
+    }
+  }
+
+  /// The lists' keys, of elements or of the maxima of four columns, and the sums. Returns a bit
+  /// for each row that has a NaN.
+  template <bool fours>
   SOFTFOLD_INLINE unsigned list(const T* const (&x)[size]) {
     const std::int64_t n = rows_.cols;
     // The next rows are asked for in the order of memory, which is what it delivers best.
     auto next = reinterpret_cast<std::uintptr_t>(x[0]) +
                 static_cast<std::uintptr_t>(lanes * rows_.x_stride) * sizeof(T);
+    const bool small = lanes * n * static_cast<std::int64_t>(sizeof(T)) <= first_level_bytes;
     keys best[static_cast<unsigned>(entries)];
-#pragma GCC unroll 16
-    for (int j = 0; j < entries; ++j) {
-      best[j] = keys{} + INT32_MIN;
-    }
+    clear(best);
     V sums[4] = {V(A{0}), V(A{0}), V(A{0}), V(A{0})};
     typename V::mask nan = V::none();
-    const keys mask = keys{} + column_mask_;
+    const keys mask = keys{} + (fours ? column_mask_ / 4 : column_mask_);
     keys code = mask;  // lower columns first
     for (std::int64_t column = 0; column < n; column += lanes) {
       V tile[size];
@@ -111,10 +155,7 @@ class topk_batch {
         for (int i = 0; i < lanes; ++i) {
           tile[i] = V::load(x[i] + column);
         }
-#pragma GCC unroll 16
-        for (std::uintptr_t i = 0; i < size; ++i) {
-          prefetch(reinterpret_cast<const void*>(next + i * sizeof(T) * size));
-        }
+        ask_for(next, small);
         next += size * sizeof(T) * size;
       } else {
 #pragma GCC unroll 16
@@ -131,15 +172,13 @@ class topk_batch {
         } else {
           nan = V::either(nan, unordered(v, v));
         }
-        const keys bits = __builtin_bit_cast(keys, v + V(A{0}));  // +0 for -0
-        const keys order = bits ^ ((bits >> 31) & INT32_MAX);
-        keys entering = (order & ~mask) | code;
-        code -= 1;
-#pragma GCC unroll 16
-        for (int j = 0; j < entries; ++j) {
-          const keys leaving = best[j] < entering ? best[j] : entering;
-          best[j] = best[j] > entering ? best[j] : entering;
-          entering = leaving;
+        if constexpr (!fours) {
+          insert(best, key_of(v, mask, code));
+          code -= 1;
+        } else if (i % 4 == 3) {
+          const V largest = max(max(tile[i - 3], tile[i - 2]), max(tile[i - 1], v));
+          insert(best, key_of(largest, mask, code));
+          code -= 1;
         }
       }
     }
@@ -149,6 +188,71 @@ class topk_batch {
     }
     sum_ = (sums[0] + sums[1]) + (sums[2] + sums[3]);
     return V::bits(nan);
+  }
+
+  /// From the lists of fours to those of elements: the k best are in the k fours of the largest
+  /// maxima. Returns a bit for each row where it is uncertain which these are.
+  SOFTFOLD_INLINE unsigned list_elements(const T* const (&x)[size]) {
+    const std::int64_t n = rows_.cols;
+    const keys mask = keys{} + column_mask_ / 4;
+    const keys element_mask = keys{} + column_mask_;
+    const keys last = keys{} + static_cast<std::int32_t>((n - 1) / 4);
+    keys best[static_cast<unsigned>(entries)];
+    clear(best);
+    for (std::int64_t j = 0; j < rows_.k; ++j) {
+      const keys four = (best_[j] & mask) ^ mask;
+      const keys column = 4 * (four < last ? four : last);  // less than that of a row of NaN
+      alignas(64) std::int32_t columns[size];
+      __builtin_memcpy(columns, &column, sizeof column);
+      alignas(64) T found[4 * size];
+#pragma GCC unroll 16
+      for (int i = 0; i < lanes; ++i) {
+        copy_four(x[i], columns[i], found + 4 * i);
+      }
+      V elements[4];
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) {
+        elements[i] = V::load(found + i * lanes);
+      }
+      transpose(elements);
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) {
+        insert(best, key_of(elements[i], element_mask, element_mask - (column + i)));
+      }
+    }
+    const unsigned uncertain = equal_at(mask);
+#pragma GCC unroll 16
+    for (int j = 0; j < entries; ++j) {
+      best_[j] = best[j];
+    }
+    return uncertain;
+  }
+
+  /// Elements after the row's last are -infinity.
+  SOFTFOLD_INLINE void copy_four(const T* x, std::int32_t column, T* to) const {
+    if (column + 4 <= rows_.cols) [[likely]] {
+      __builtin_memcpy(to, x + column, 4 * sizeof(T));
+      return;
+    }
+    for (int i = 0; i < 4; ++i) {
+      if (column + i < rows_.cols) {
+        to[i] = x[column + i];
+      } else {
+        V(-infinity<A>).store(to + i, 1);
+      }
+    }
+  }
+
+  /// A bit for each row whose key k - 1 may not be greater than key k.
+  SOFTFOLD_INLINE unsigned equal_at(const keys& mask) const {
+    if constexpr (exact) {
+      return 0;
+    } else {
+      const keys differ = (best_[rows_.k - 1] ^ best_[rows_.k]) & ~mask;
+      const auto one = __builtin_bit_cast(keys, V(A{1}));
+      return V::bits(
+          greater(__builtin_bit_cast(V, differ == 0 ? one : keys{}), V(A{0})));
+    }
   }
 
   /// Columns and values of the lists. Returns a bit for each row of uncertain order, or not near
@@ -173,9 +277,7 @@ class topk_batch {
       for (std::int64_t j = 1; j < k; ++j) {
         refused |= V::bits(greater(values_[j], values_[j - 1]));
       }
-      const keys differ = (best_[k - 1] ^ best_[k]) & ~mask;
-      refused |= V::bits(equal(__builtin_bit_cast(V, keys{} + 0x3f800000),
-                               __builtin_bit_cast(V, differ == 0 ? keys{} + 0x3f800000 : keys{})));
+      refused |= equal_at(mask);
     }
     if constexpr (fold) {
       const unsigned near = V::bits(greater(values_[0], below_)) &
@@ -265,9 +367,7 @@ std::uint64_t topk_batches_of(const topk_rows& rows) {
 
 template <class T>
 std::uint64_t topk_by_batches(const topk_rows& rows) {
-  return rows.k == 1   ? topk_batches_of<T, 2>(rows)
-         : rows.k <= 5 ? topk_batches_of<T, 6>(rows)
-                       : topk_batches_of<T, 9>(rows);
+  return rows.k <= 5 ? topk_batches_of<T, 6>(rows) : topk_batches_of<T, 9>(rows);
 }
 
 }  // namespace

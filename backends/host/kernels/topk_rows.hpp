@@ -258,13 +258,14 @@ template <class T>
 std::uint64_t topk_of(const topk_rows* rows) {
   std::uint64_t wanted = ~std::uint64_t{0} >> (64 - rows->rows);
   // States are those of the fold without a list, whose order of additions is another one.
-  if (rows->states == nullptr && rows->k <= most_batched && rows->cols <= most_batched_columns) {
-    wanted = topk_by_batches<T>(*rows);
+  if constexpr (sizeof(key_vector) > sizeof(std::uint64_t)) {
+    if (rows->states == nullptr && rows->k <= most_batched && rows->cols <= most_batched_columns) {
+      wanted = topk_by_batches<T>(*rows);
+    }
   }
-  return wanted == 0      ? 0
-         : rows->k <= 16  ? topk_by_scale<T, 16>(*rows, wanted)
-         : rows->k <= 32  ? topk_by_scale<T, 32>(*rows, wanted)
-                          : topk_by_scale<T, 64>(*rows, wanted);
+  return wanted == 0     ? 0
+         : rows->k <= 16 ? topk_by_scale<T, 16>(*rows, wanted)
+                         : topk_by_scale<T, 64>(*rows, wanted);
 }
 
 /// Keys of f64 elements would need more than 64 bits.
