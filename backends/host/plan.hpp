@@ -26,6 +26,7 @@ enum class spread : std::uint8_t {
 enum class second_pass : std::uint8_t {
   scale_output,   ///< the first pass left them in the output
   scale_scratch,  ///< the first pass left them in scratch memory
+  scale_behind,   ///< the same, while the next row's first pass goes on
   recompute,      ///< from the input again
 };
 

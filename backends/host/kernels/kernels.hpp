@@ -37,6 +37,7 @@ constexpr output_kernels output_kernels_of() {
       .probabilities = row_output<T, Out>::probabilities,
       .log_probabilities = row_output<T, Out>::log_probabilities,
       .scaled = row_output<T, Out>::scaled,
+      .fold_and_stream = row_output<T, Out>::fold_and_stream,
       .short_softmax = short_rows_kernel<T, Out, short_result::softmax>,
       .short_log_softmax = short_rows_kernel<T, Out, short_result::log_softmax>,
       .short_logsumexp = short_rows_kernel<T, A, short_result::logsumexp>,

@@ -193,6 +193,10 @@ struct output_kernels {
                             double low, destination y);
   /// y[i] = e[i] * factor for kept exponentials e
   void (*scaled)(const void* e, std::int64_t n, double factor, destination y);
+  /// input_kernels::fold with `kept`; along the way y[i] = e[i] * factor for n kept exponentials
+  /// of another row, stored past the caches, also where the fold refuses.
+  bool (*fold_and_stream)(const void* x, std::int64_t n, double scale, void* kept,
+                          segment_state* state, const void* e, double factor, void* y);
   void (*short_softmax)(const short_rows* rows);
   void (*short_log_softmax)(const short_rows* rows);
   void (*short_logsumexp)(const short_rows* rows);  ///< f32 or f64 results only
