@@ -77,9 +77,9 @@ plan choose_plan(const shape& problem, const machine& caches, int threads,
       chosen.stream = false;
     } else if (chosen.over == spread::rows) {
       // The last row of a task has none to be stored along with.
-      chosen.rows_per_task = std::max(
-          chosen.rows_per_task,
-          std::min(rows_behind, problem.rows / (std::int64_t{threads} * rows_behind)));
+      chosen.rows_per_task =
+          std::max(chosen.rows_per_task,
+                   std::min(rows_behind, problem.rows / (std::int64_t{threads} * rows_behind)));
     }
   }
   // The output can hold exponentials only if it is as wide as they are and not the input.

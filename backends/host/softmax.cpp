@@ -74,13 +74,12 @@ task_scratch scratch_of(const problem& p, const plan& plan) {
   const auto round_up = [](std::size_t bytes) { return (bytes + line - 1) / line * line; };
   const std::size_t segments =
       round_up(static_cast<std::size_t>(segments_of(p.x.cols)) * sizeof(segment_state));
-  const std::size_t kept_rows = p.what != operation::softmax                 ? 0
+  const std::size_t kept_rows = p.what != operation::softmax                ? 0
                                 : plan.second == second_pass::scale_scratch ? 1
                                 : plan.second == second_pass::scale_behind  ? 2
                                                                             : 0;
-  const std::size_t kept =
-      kept_rows * round_up(static_cast<std::size_t>(p.x.cols) *
-                           size_of(core::arithmetic_type(p.x.type)));
+  const std::size_t kept = kept_rows * round_up(static_cast<std::size_t>(p.x.cols) *
+                                                size_of(core::arithmetic_type(p.x.type)));
   return {segments, segments + kept};
 }
 
@@ -164,8 +163,8 @@ void run_map_row(executor& queue, const problem& p, const plan& plan, const type
 /// Softmax of rows [begin, end), each of which is stored while the next one is folded. `kept` has
 /// room for the exponentials of two rows.
 void run_rows_behind(const problem& p, const plan& plan, const typed_kernels& kernels,
-                     std::int64_t begin, std::int64_t end, segment_state* segments,
-                     std::byte* kept, std::size_t kept_bytes) {
+                     std::int64_t begin, std::int64_t end, segment_state* segments, std::byte* kept,
+                     std::size_t kept_bytes) {
   const std::int64_t n = segments_of(p.x.cols);
   void* now = kept;
   void* before = kept + kept_bytes / 2;

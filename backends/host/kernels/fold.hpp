@@ -124,7 +124,8 @@ class scaling_beside {
     }
     // A load waits for an earlier streamed store, which takes its time, if their addresses agree
     // in all but the page: stores little ahead of the loads fall behind them instead.
-    const std::uintptr_t ahead = (to + head_bytes - reinterpret_cast<std::uintptr_t>(x)) % page_bytes;
+    const std::uintptr_t ahead =
+        (to + head_bytes - reinterpret_cast<std::uintptr_t>(x)) % page_bytes;
     if (sizeof(Out) == sizeof(T) && ahead < near_bytes) {
       lag_ = static_cast<std::int64_t>((ahead + vector_bytes - 1) / vector_bytes) * V::lanes;
     }
@@ -214,8 +215,8 @@ bool fold_segment(const T* x, std::int64_t n, double scale, arithmetic_t<T>* kep
     A* const to = keep ? kept + begin : nullptr;
     const auto along = [&](std::int64_t i) { beside(begin + i); };
     if constexpr (widen) {
-      add(total, sum_of<keep>(static_cast<const A*>(block), count, x + begin, exponentials, to,
-                              along));
+      add(total,
+          sum_of<keep>(static_cast<const A*>(block), count, x + begin, exponentials, to, along));
     } else {
       add(total, sum_of<keep>(x + begin, count, x + begin, exponentials, to, along));
     }

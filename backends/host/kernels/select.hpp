@@ -4,6 +4,7 @@
 #pragma once
 
 #include "fold.hpp"
+#include "sort_keys.hpp"
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
@@ -116,7 +117,15 @@ struct select_kernels {
     return static_cast<double>(low);
   }
 
-  static void rank(const std::uint64_t* keys, std::int64_t n, std::uint64_t* sorted) {
+  static void rank(const std::uint64_t* keys, std::int64_t n, std::int64_t k,
+                   std::uint64_t* sorted) {
+    if (sizeof(key_vector) > sizeof(std::uint64_t) && k <= most_listed) {
+      __builtin_memcpy(sorted, keys, static_cast<std::size_t>(n) * sizeof(std::uint64_t));
+      if constexpr (sizeof(key_vector) > sizeof(std::uint64_t)) {
+        k <= 16 ? keep_largest<key_vector, 16>(sorted, n) : keep_largest<key_vector, 64>(sorted, n);
+      }
+      return;
+    }
     for (std::int64_t i = 0; i < n; ++i) {
       const std::uint64_t key = keys[i];
       std::uint64_t before = 0;

@@ -210,8 +210,10 @@ struct kernel_table {
   int lanes_f32;
   /// Makes streamed stores visible to other threads; a task's last step after streaming.
   void (*end_of_stream)();
-  /// Sorts n different keys, larger first, by counting: n^2 comparisons without a branch.
-  void (*rank)(const std::uint64_t* keys, std::int64_t n, std::uint64_t* sorted);
+  /// The largest k of n different keys, larger first, without branches: by a sorting network, or
+  /// by counting with n^2 comparisons. `sorted` has room for n rounded up to a multiple of
+  /// most_listed.
+  void (*rank)(const std::uint64_t* keys, std::int64_t n, std::int64_t k, std::uint64_t* sorted);
   input_kernels input[input_types];
   output_kernels output[input_types][output_types];
 };

@@ -9,7 +9,6 @@
 #pragma once
 
 #include "short_rows.hpp"
-#include "sort_keys.hpp"
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
@@ -19,27 +18,6 @@ namespace {
 /// What topk_batch takes.
 inline constexpr std::int64_t most_batched = 8;
 inline constexpr std::int64_t most_batched_columns = 1024;
-
-/// The elements of `count` vectors, numbered through, change places: those whose numbers agree
-/// in all but the bits of the lane, in which they differ from each other, come to one vector.
-/// lanes vectors: transposes. 4 vectors of lanes x 4 elements: vector i gets element i of each.
-template <unsigned count, class V>
-SOFTFOLD_INLINE void transpose(V (&tile)[count]) {
-  constexpr int vectors = static_cast<int>(count);
-#pragma GCC unroll 4
-  for (int width = 1; width < V::lanes; width *= 2) {
-    V shuffled[count];
-#pragma GCC unroll 16
-    for (int r = 0; r < vectors / 2; ++r) {
-      interleave_lanes<V::lanes>(tile[r].v, tile[r + vectors / 2].v, shuffled[2 * r].v,
-                                 shuffled[2 * r + 1].v);
-    }
-#pragma GCC unroll 16
-    for (int r = 0; r < vectors; ++r) {
-      tile[r] = shuffled[r];
-    }
-  }
-}
 
 /// Lists of `entries` - 1 elements; the last entry tells whether the one before is certain.
 template <class T, int entries, bool fold, bool scaled>
@@ -250,8 +228,7 @@ class topk_batch {
     } else {
       const keys differ = (best_[rows_.k - 1] ^ best_[rows_.k]) & ~mask;
       const auto one = __builtin_bit_cast(keys, V(A{1}));
-      return V::bits(
-          greater(__builtin_bit_cast(V, differ == 0 ? one : keys{}), V(A{0})));
+      return V::bits(greater(__builtin_bit_cast(V, differ == 0 ? one : keys{}), V(A{0})));
     }
   }
 

@@ -81,11 +81,12 @@ class topk_row_writer {
     if constexpr (sizeof(key_vector) > sizeof(std::uint64_t)) {
       keep_largest<key_vector, count>(keys_, found);
     } else {
-      if (found > 3 * count) {
+      constexpr std::int64_t most_counted = 256;
+      if (found > most_counted) {
         return false;
       }
-      std::uint64_t sorted[3 * unsigned{count}];
-      select_kernels<T>::rank(keys_, found, sorted);
+      std::uint64_t sorted[unsigned{most_counted}];
+      select_kernels<T>::rank(keys_, found, rows_.k, sorted);
       __builtin_memcpy(keys_, sorted, static_cast<std::size_t>(found) * sizeof(std::uint64_t));
     }
     return true;
@@ -112,8 +113,8 @@ class topk_row_writer {
       return -infinity<A>;
     }
     const std::int64_t folded = select_kernels<T>::fold_groups(groups_, maxima, 4 * k, coarse_);
-    return static_cast<A>(select_kernels<T>::nearly_kth(
-        coarse_, folded, k, k / 8 + 2, -static_cast<double>(infinity<A>)));
+    return static_cast<A>(select_kernels<T>::nearly_kth(coarse_, folded, k, k / 8 + 2,
+                                                        -static_cast<double>(infinity<A>)));
   }
 
   /// Appends the keys of the elements of a word of columns that reach the limit.
@@ -155,7 +156,8 @@ class topk_row_writer {
 
   static SOFTFOLD_INLINE std::uint64_t key_of(A x, std::int64_t column) {
     const auto bits = __builtin_bit_cast(std::uint32_t, x + A{0});  // +0 for -0
-    const std::uint32_t order = bits ^ (static_cast<std::uint32_t>(static_cast<std::int32_t>(bits) >> 31) | 0x80000000u);
+    const std::uint32_t order =
+        bits ^ (static_cast<std::uint32_t>(static_cast<std::int32_t>(bits) >> 31) | 0x80000000u);
     return std::uint64_t{order} << 32 | (0xffffffffu - static_cast<std::uint32_t>(column));
   }
 
