@@ -121,7 +121,7 @@ class topk_batch {
     const bool small = lanes * n * static_cast<std::int64_t>(sizeof(T)) <= first_level_bytes;
     keys best[static_cast<unsigned>(entries)];
     clear(best);
-    V sums[4] = {V(A{0}), V(A{0}), V(A{0}), V(A{0})};
+    V totals[4] = {V(A{0}), V(A{0}), V(A{0}), V(A{0})};  // in turn: few additions one upon another
     typename V::mask nan = V::none();
     const keys mask = keys{} + (fours ? column_mask_ / 4 : column_mask_);
     keys code = mask;  // lower columns first
@@ -142,6 +142,7 @@ class topk_batch {
         }
       }
       transpose(tile);
+      V sums[4] = {V(A{0}), V(A{0}), V(A{0}), V(A{0})};
 #pragma GCC unroll 16
       for (int i = 0; i < lanes; ++i) {
         const V v = tile[i];
@@ -159,12 +160,17 @@ class topk_batch {
           code -= 1;
         }
       }
+      const V total = totals[0] + ((sums[0] + sums[1]) + (sums[2] + sums[3]));
+      totals[0] = totals[1];
+      totals[1] = totals[2];
+      totals[2] = totals[3];
+      totals[3] = total;
     }
 #pragma GCC unroll 16
     for (int j = 0; j < entries; ++j) {
       best_[j] = best[j];
     }
-    sum_ = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    sum_ = (totals[0] + totals[1]) + (totals[2] + totals[3]);
     return V::bits(nan);
   }
 

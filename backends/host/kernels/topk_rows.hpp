@@ -22,9 +22,9 @@ template <class T, int count>
 class topk_row_writer {
   using A = arithmetic_t<T>;
   using V = vec<A>;
+  using select = select_kernels<T>;
   static constexpr std::int64_t group_columns = group_vectors * V::lanes;
-  static constexpr int word_columns = group_columns < 64 ? static_cast<int>(group_columns) : 64;
-  static constexpr int word_vectors = word_columns / V::lanes;
+  static constexpr int word_columns = select::word_columns;
   /// So many elements may reach the bound.
   static constexpr int most_candidates = 1024;
   static constexpr unsigned most_maxima = segment_columns / group_vectors;
@@ -43,7 +43,7 @@ class topk_row_writer {
           !(state.max > -static_cast<double>(infinity<A>))) {
         return false;
       }
-    } else if (!select_kernels<T>::group_maxima(x, rows_.cols, groups_)) {
+    } else if (!select::group_maxima(x, rows_.cols, groups_)) {
       return false;
     }
     if (!list(x)) {
@@ -67,7 +67,7 @@ class topk_row_writer {
     std::int64_t found = 0;
     const A* group = groups_;
     for (std::int64_t begin = 0; begin < n; begin += group_columns, group += V::lanes) {
-      if (reaching(V::load(group), limit) == 0) {
+      if (select::reaching(V::load(group), limit) == 0) {
         continue;
       }
       const std::int64_t end = n - begin < group_columns ? n : begin + group_columns;
@@ -86,14 +86,10 @@ class topk_row_writer {
         return false;
       }
       std::uint64_t sorted[unsigned{most_counted}];
-      select_kernels<T>::rank(keys_, found, rows_.k, sorted);
+      select::rank(keys_, found, rows_.k, sorted);
       __builtin_memcpy(keys_, sorted, static_cast<std::size_t>(found) * sizeof(std::uint64_t));
     }
     return true;
-  }
-
-  static SOFTFOLD_INLINE unsigned reaching(V v, V limit) {
-    return ~V::bits(greater(limit, v)) & ((1u << V::lanes) - 1u);
   }
 
   /// Not above the k-th element.
@@ -112,46 +108,21 @@ class topk_row_writer {
     if (maxima < k) {
       return -infinity<A>;
     }
-    const std::int64_t folded = select_kernels<T>::fold_groups(groups_, maxima, 4 * k, coarse_);
-    return static_cast<A>(select_kernels<T>::nearly_kth(coarse_, folded, k, k / 8 + 2,
-                                                        -static_cast<double>(infinity<A>)));
+    const std::int64_t folded = select::fold_groups(groups_, maxima, 4 * k, coarse_);
+    return static_cast<A>(
+        select::nearly_kth(coarse_, folded, k, k / 8 + 2, -static_cast<double>(infinity<A>)));
   }
 
   /// Appends the keys of the elements of a word of columns that reach the limit.
   SOFTFOLD_INLINE std::int64_t take_word(const T* x, std::int64_t column, V limit,
                                          std::int64_t found) {
-    const std::int64_t n = rows_.cols;
-    std::uint64_t word = 0;
-    if (n - column >= word_columns) {
-#pragma GCC unroll 16
-      for (int i = 0; i < word_vectors; ++i) {
-        word |= std::uint64_t{reaching(V::load(x + column + i * V::lanes), limit)}
-                << (i * V::lanes);
-      }
-    } else {
-      for (int i = 0; i < word_vectors && column + i * V::lanes < n; ++i) {
-        const std::int64_t left = n - column - i * V::lanes;
-        const unsigned inside = left >= V::lanes ? ~0u : (1u << left) - 1u;
-        const V v = left >= V::lanes
-                        ? V::load(x + column + i * V::lanes)
-                        : V::load(x + column + i * V::lanes, static_cast<int>(left), limit);
-        word |= std::uint64_t{reaching(v, limit) & inside} << (i * V::lanes);
-      }
-    }
-    for (; word != 0; word &= word - 1) {
+    for (std::uint64_t word = select::reaching_word(x, column, rows_.cols, limit); word != 0;
+         word &= word - 1) {
       const std::int64_t c = column + __builtin_ctzll(word);
-      keys_[found] = key_of(element(x + c), c);
+      keys_[found] = key_of(select::element(x + c), c);
       ++found;
     }
     return found;
-  }
-
-  static SOFTFOLD_INLINE A element(const T* x) {
-    if constexpr (sizeof(T) == sizeof(A)) {
-      return *x;
-    } else {
-      return V::load(x, 1, V(A{0})).first_lane();
-    }
   }
 
   static SOFTFOLD_INLINE std::uint64_t key_of(A x, std::int64_t column) {
@@ -177,7 +148,7 @@ class topk_row_writer {
     if (zeros != 0) [[unlikely]] {  // a key does not tell -0 from +0
       for (std::int64_t i = 0; i < k; ++i) {
         if (values_[i] == 0) {
-          values_[i] = element(x + columns_[i]);
+          values_[i] = select::element(x + columns_[i]);
         }
       }
     }
