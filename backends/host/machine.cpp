@@ -55,7 +55,7 @@ std::string processor_name() {
   return "unknown";
 }
 
-/// Measured: streamed stores pay on Intel's server processors, not on AMD's (docs/benchmarks.md).
+/// Measured: they are on Intel's server processors, not on AMD's (docs/benchmarks.md).
 bool has_fast_streaming_stores() {
 #if defined(__x86_64__)
   return __builtin_cpu_is("intel") != 0;

@@ -11,6 +11,9 @@ namespace {
 /// Elements of a task: some microseconds of work, well above the cost of handing it out.
 constexpr std::int64_t task_elements = 32768;
 
+/// Rows of a task that are stored one behind the other, if there are enough for all threads.
+constexpr std::int64_t rows_behind = 8;
+
 /// One row of the table: the first that holds for a machine and a batch is the plan.
 struct rule {
   bool fast_streaming_stores;  ///< of the machine
@@ -20,14 +23,15 @@ struct rule {
 };
 
 // Exponentials are computed once where the output can stay in a cache until it is scaled.
-// Results that leave the caches: on some processors stores past the caches are faster, as they
-// save reading each line before it is overwritten, and then a row is computed twice rather than
-// stored twice; on others ordinary stores are, and the first way stays the best (measured:
-// docs/benchmarks.md, "Plans").
+// Results that leave the caches are stored past them, which saves reading each line before it is
+// overwritten. On some processors such stores are so fast that computing a row twice pays; on
+// others they take their time, while the next row is computed (measured: docs/benchmarks.md,
+// "Plans").
 constexpr rule rules[] = {
     {true, true, second_pass::scale_output, false},
     {true, false, second_pass::recompute, true},
-    {false, false, second_pass::scale_output, false},
+    {false, true, second_pass::scale_output, false},
+    {false, false, second_pass::scale_behind, true},
 };
 
 }  // namespace
@@ -43,6 +47,8 @@ plan choose_plan(const shape& problem, const machine& caches, int threads,
   plan chosen{};
   const std::int64_t lanes = kernels.lanes_f32 * 4 / problem.arithmetic_bytes;
   chosen.short_rows = cols <= short_row_vectors * lanes;
+  chosen.topk_rows = problem.k > 0 && problem.k <= most_listed && cols <= segment_columns &&
+                     problem.arithmetic_bytes == 4;
   chosen.rows_per_task = std::max<std::int64_t>(1, task_elements / cols);
 
   if (threads == 1 || elements < 2 * task_elements) {
@@ -62,6 +68,18 @@ plan choose_plan(const shape& problem, const machine& caches, int threads,
       chosen.second = r.second;
       chosen.stream = r.stream;
       break;
+    }
+  }
+  if (chosen.second == second_pass::scale_behind) {
+    // Two rows' exponentials fit beside the input; tasks of one row share no scratch memory.
+    if (2 * cols * problem.arithmetic_bytes > l2_bytes / 2 || chosen.over == spread::segments) {
+      chosen.second = second_pass::scale_output;
+      chosen.stream = false;
+    } else if (chosen.over == spread::rows) {
+      // The last row of a task has none to be stored along with.
+      chosen.rows_per_task =
+          std::max(chosen.rows_per_task,
+                   std::min(rows_behind, problem.rows / (std::int64_t{threads} * rows_behind)));
     }
   }
   // The output can hold exponentials only if it is as wide as they are and not the input.

@@ -26,6 +26,7 @@ enum class spread : std::uint8_t {
 enum class second_pass : std::uint8_t {
   scale_output,   ///< the first pass left them in the output
   scale_scratch,  ///< the first pass left them in scratch memory
+  scale_behind,   ///< the same, while the next row's first pass goes on
   recompute,      ///< from the input again
 };
 
@@ -36,10 +37,12 @@ struct shape {
   std::int64_t output_bytes;  ///< of one element; 0 if there is one result a row
   std::int64_t arithmetic_bytes;
   bool in_place;
+  std::int64_t k = 0;  ///< elements to select of each row
 };
 
 struct plan {
   bool short_rows;  ///< a kernel call works on many rows
+  bool topk_rows;   ///< the same for top-k
   spread over;
   std::int64_t rows_per_task;
   second_pass second;

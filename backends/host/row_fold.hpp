@@ -42,6 +42,21 @@ class row_fold {
     return false;
   }
 
+  /// Folds a segment while the same segment of another row, whose kept exponentials are e, is
+  /// multiplied by the factor and streamed to y.
+  void fold_and_stream(std::int64_t segment, const void* e, double factor, void* y) {
+    const column_range columns = columns_of(segment, n_);
+    if (!ordinary_.load(std::memory_order_relaxed)) {
+      kernels_.output.scaled(e, columns.count, factor, {y, true});
+      return;
+    }
+    void* const kept = kernels_.computed_at(kept_, columns.begin);
+    if (!kernels_.output.fold_and_stream(kernels_.at(x_, columns.begin), columns.count, scale_,
+                                         kept, &segments_[segment], e, factor, y)) {
+      ordinary_.store(false, std::memory_order_relaxed);
+    }
+  }
+
   /// For a row that is known to need the careful way.
   void give_up() { ordinary_ = false; }
 

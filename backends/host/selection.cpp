@@ -41,7 +41,7 @@ struct packed_entry {
 
 namespace {
 
-/// Up to this many entries are sorted by counting.
+/// Up to this many entries are sorted without branches.
 constexpr std::int64_t few = 192;
 
 /// How many groups more than k may reach the threshold: finding an exact one is not worth it.
@@ -216,9 +216,10 @@ void selection::sort(packed_entry* entries, std::int64_t n) {
     return;
   }
   static_assert(sizeof(packed_entry) == sizeof(std::uint64_t));
+  static_assert(few % most_listed == 0);
   std::uint64_t sorted[few];
-  kernels_.table.rank(&entries->word, n, sorted);
-  std::memcpy(entries, sorted, static_cast<std::size_t>(n) * sizeof(packed_entry));
+  kernels_.table.rank(&entries->word, n, k_, sorted);
+  std::memcpy(entries, sorted, static_cast<std::size_t>(k_) * sizeof(packed_entry));
 }
 
 void selection::sort(wide_entry* entries, std::int64_t n) { std::sort(entries, entries + n); }

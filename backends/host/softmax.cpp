@@ -9,6 +9,7 @@
 #include <core/check.hpp>
 
 #include <limits>
+#include <utility>
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
@@ -73,10 +74,12 @@ task_scratch scratch_of(const problem& p, const plan& plan) {
   const auto round_up = [](std::size_t bytes) { return (bytes + line - 1) / line * line; };
   const std::size_t segments =
       round_up(static_cast<std::size_t>(segments_of(p.x.cols)) * sizeof(segment_state));
-  const std::size_t kept =
-      plan.second == second_pass::scale_scratch && p.what == operation::softmax
-          ? round_up(static_cast<std::size_t>(p.x.cols) * size_of(core::arithmetic_type(p.x.type)))
-          : 0;
+  const std::size_t kept_rows = p.what != operation::softmax                ? 0
+                                : plan.second == second_pass::scale_scratch ? 1
+                                : plan.second == second_pass::scale_behind  ? 2
+                                                                            : 0;
+  const std::size_t kept = kept_rows * round_up(static_cast<std::size_t>(p.x.cols) *
+                                                size_of(core::arithmetic_type(p.x.type)));
   return {segments, segments + kept};
 }
 
@@ -95,6 +98,16 @@ class row_writer {
     }
   }
 
+  /// Whether all of the row is its kept exponentials times one factor.
+  [[nodiscard]] bool is_kept() const {
+    bool all = row_.what == row_state::kind::ordinary;
+    for (std::int64_t i = 0; all && i < segments_of(p_.x.cols); ++i) {
+      all = fold_.kept(i, row_) != nullptr;
+    }
+    return all;
+  }
+  [[nodiscard]] double factor() const { return 1 / row_.sum; }
+
   void write(std::int64_t segment) const {
     const auto [begin, count] = columns_of(segment, p_.x.cols);
     const void* const x = kernels_.at(x_, begin);
@@ -105,7 +118,7 @@ class row_writer {
     } else if (log) {
       kernels_.output.log_probabilities(x, count, &row_.e, lse_.high, lse_.low, to);
     } else if (const void* const kept = fold_.kept(segment, row_); kept != nullptr) {
-      kernels_.output.scaled(kept, count, 1 / row_.sum, to);
+      kernels_.output.scaled(kept, count, factor(), to);
     } else {
       kernels_.output.probabilities(x, count, &row_.e, 1 / row_.sum, to);
     }
@@ -147,6 +160,47 @@ void run_map_row(executor& queue, const problem& p, const plan& plan, const type
   }
 }
 
+/// Softmax of rows [begin, end), each of which is stored while the next one is folded. `kept` has
+/// room for the exponentials of two rows.
+void run_rows_behind(const problem& p, const plan& plan, const typed_kernels& kernels,
+                     std::int64_t begin, std::int64_t end, segment_state* segments, std::byte* kept,
+                     std::size_t kept_bytes) {
+  const std::int64_t n = segments_of(p.x.cols);
+  void* now = kept;
+  void* before = kept + kept_bytes / 2;
+  void* waiting = nullptr;  // where the row goes whose exponentials are in `before`
+  double factor = 0;
+  for (std::int64_t r = begin; r < end; ++r) {
+    const void* const x = kernels.at(p.x.data, r * p.x.stride);
+    void* const y = kernels.result_at(p.y.data, r * p.y.stride);
+    row_fold fold(kernels, x, p.x.cols, p.scale, segments, now);
+    for (std::int64_t i = 0; i < n; ++i) {
+      if (waiting == nullptr) {
+        fold.fold(i);
+      } else {
+        const std::int64_t column = columns_of(i, p.x.cols).begin;
+        fold.fold_and_stream(i, kernels.computed_at(before, column), factor,
+                             kernels.result_at(waiting, column));
+      }
+    }
+    row_writer writer(p, plan, kernels, x, y, fold);
+    writer.begin();
+    if (writer.is_kept()) {
+      waiting = y;
+      factor = writer.factor();
+      std::swap(now, before);
+      continue;
+    }
+    waiting = nullptr;
+    for (std::int64_t i = 0; i < n; ++i) {
+      writer.write(i);
+    }
+  }
+  if (waiting != nullptr) {
+    kernels.output.scaled(before, p.x.cols, factor, {waiting, plan.stream});
+  }
+}
+
 void run_rows(executor& queue, const problem& p, const plan& plan, const typed_kernels& kernels) {
   const task_scratch need = scratch_of(p, plan);
   const int tasks = plan.over == spread::rows ? queue.threads : 1;
@@ -155,6 +209,11 @@ void run_rows(executor& queue, const problem& p, const plan& plan, const typed_k
   over_rows(queue, plan, p.x.rows, [&](std::int64_t begin, std::int64_t end, int slot) {
     std::byte* const mine = scratch + static_cast<std::size_t>(slot) * need.each;
     auto* const segments = reinterpret_cast<segment_state*>(mine);
+    if (p.what == operation::softmax && plan.second == second_pass::scale_behind) {
+      run_rows_behind(p, plan, kernels, begin, end, segments, mine + need.segments,
+                      need.each - need.segments);
+      return;
+    }
     for (std::int64_t r = begin; r < end; ++r) {
       const void* const x = kernels.at(p.x.data, r * p.x.stride);
       void* const y = kernels.result_at(p.y.data, r * p.y.stride);

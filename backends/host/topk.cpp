@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <limits>
 
 namespace softfold {
@@ -125,6 +126,54 @@ void write_state(const problem& p, std::int64_t r, const row_state& row, dtype c
   }
 }
 
+/// What each row of the kernel for short rows works on, from row `begin` on.
+topk_rows rows_from(const problem& p, const typed_kernels& kernels, std::int64_t begin) {
+  const auto at = [&](const matrix_ref& to) -> void* {
+    return to.data == nullptr ? nullptr
+                              : static_cast<std::byte*>(to.data) +
+                                    begin * to.stride * static_cast<std::int64_t>(size_of(to.type));
+  };
+  return {.x = kernels.at(p.x.data, begin * p.x.stride),
+          .x_stride = p.x.stride,
+          .cols = p.x.cols,
+          .k = p.k(),
+          .scale = p.scale,
+          .fold = p.folds(),
+          .probabilities = at(p.probabilities),
+          .probabilities_stride = p.probabilities.stride,
+          .probabilities_as_input = p.probabilities.type == p.x.type,
+          .values = at(p.values),
+          .values_stride = p.values.stride,
+          .values_as_input = p.values.type == p.x.type,
+          .indices = at(p.indices),
+          .indices_stride = p.indices.stride,
+          .wide_indices = p.indices.type == dtype::i64,
+          .column_offset = p.column_offset};
+}
+
+/// Rows [begin, end) by that kernel; general(r) is called for the rows that it does not take.
+template <class General>
+void run_topk_rows(const problem& p, const typed_kernels& kernels, std::int64_t begin,
+                   std::int64_t end, General&& general) {
+  segment_state states[most_topk_rows];
+  const bool wants_states = p.lse.data != nullptr || p.partials.data != nullptr;
+  for (; begin < end; begin += most_topk_rows) {
+    topk_rows rows = rows_from(p, kernels, begin);
+    rows.rows = std::min(end - begin, most_topk_rows);
+    rows.states = wants_states ? states : nullptr;
+    const std::uint64_t undone = kernels.input.topk(&rows);
+    for (std::int64_t i = 0; wants_states && i < rows.rows; ++i) {
+      if ((undone >> i & 1U) == 0) {
+        write_state(p, begin + i, combine_segments(&states[i], 1, p.scale, kernels.computed),
+                    kernels.computed);
+      }
+    }
+    for (std::uint64_t left = undone; left != 0; left &= left - 1) {
+      general(begin + std::countr_zero(left));
+    }
+  }
+}
+
 }  // namespace
 
 void launch(executor& queue, const problem& p) {
@@ -137,7 +186,8 @@ void launch(executor& queue, const problem& p) {
        .input_bytes = static_cast<std::int64_t>(size_of(p.x.type)),
        .output_bytes = 0,
        .arithmetic_bytes = static_cast<std::int64_t>(size_of(core::arithmetic_type(p.x.type))),
-       .in_place = false},
+       .in_place = false,
+       .k = p.k()},
       queue.machine, queue.threads, queue.kernels);
   const dtype computed = core::arithmetic_type(p.x.type);
   const std::int64_t lanes =
@@ -151,7 +201,7 @@ void launch(executor& queue, const problem& p) {
 
   over_rows(queue, plan, p.x.rows, [&](std::int64_t begin, std::int64_t end, int slot) {
     const workspace work = need.at(memory + static_cast<std::size_t>(slot) * need.each());
-    for (std::int64_t r = begin; r < end; ++r) {
+    const auto general = [&](std::int64_t r) {
       const void* const x = to_values.at(p.x.data, p.x.cols == 0 ? 0 : r * p.x.stride);
       if (k == 0) {  // no element to select: all are absent, if any are asked for
         if (p.folds()) {
@@ -163,7 +213,7 @@ void launch(executor& queue, const problem& p) {
           write_indices(p, r, nullptr);
           write_values(to_values, p.values, r, nullptr, 0, 1);
         }
-        continue;
+        return;
       }
       selection best(to_values, lanes, p.x.cols, k, work.selection);
       const row_state row = read_row(queue, p, plan, to_values, x, work, best);
@@ -175,6 +225,14 @@ void launch(executor& queue, const problem& p) {
         write_probabilities(p, to_probabilities, r, row, best.values(), work.exponentials);
       }
       write_state(p, r, row, computed);
+    };
+    // A list with absent entries is the general way's.
+    if (plan.topk_rows && p.indices.cols == k && (!p.folds() || ordinary_scale(p.scale))) {
+      run_topk_rows(p, to_values, begin, end, general);
+      return;
+    }
+    for (std::int64_t r = begin; r < end; ++r) {
+      general(r);
     }
   });
 }

@@ -105,6 +105,33 @@ TEST_CASE_TEMPLATE("a row's bits do not depend on the other rows", T, SOFTFOLD_T
   }
 }
 
+// Results that leave the caches may go another way than those of a few rows.
+TEST_CASE_TEMPLATE("rows of every kind in a batch that no cache holds", T,
+                   SOFTFOLD_TEST_INPUT_TYPES) {
+  constexpr std::int64_t rows = 1500;
+  constexpr std::int64_t cols = 1088;
+  problem<T> p({rows, cols, distribution::normal, 1, 0, 0, 86000});
+  for (std::int64_t r = 0; r + 7 < rows; r += 50) {
+    p.x(r + 1, r % cols) = nans<T>()[0];
+    std::fill(p.x.row(r + 2).begin(), p.x.row(r + 2).end(), T(-infinity<T>));
+    p.x(r + 3, cols - 1) = T(infinity<T>);
+    for (std::int64_t c = 0; c < cols; ++c) {
+      p.x(r + 4, c) = static_cast<T>(-300.0F + 0.5F * static_cast<float>(c));  // many origins
+      p.x(r + 5, c) = static_cast<T>(1000.0F + static_cast<float>(c % 7));     // far from zero
+    }
+  }
+  p.x.upload();
+  queue one(queue_options{.threads = 1});
+  queue q;
+  const auto together = run_all(q, p.x.view(), 5);
+  CHECK(run_all(one, p.x.view(), 5).rows == together.rows);
+  for (std::int64_t r = 0; r < rows; r += r % 50 < 8 ? 1 : 42) {
+    CAPTURE(r);
+    const auto alone = run_all(one, rows_of(p.x, r, 1), 5);
+    CHECK(alone.rows[0] == together.rows[static_cast<std::size_t>(r)]);
+  }
+}
+
 TEST_CASE_TEMPLATE("the number of threads does not change a bit", T, SOFTFOLD_TEST_INPUT_TYPES) {
   for (const auto [rows, cols] : shapes) {
     const problem_spec spec{rows, cols, distribution::normal, 1, 0, 0, 82000};

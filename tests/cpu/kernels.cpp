@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -175,6 +176,246 @@ TEST_CASE("every 16-bit pattern is read exactly") {
       const auto brain = static_cast<float>(b[i]);
       REQUIRE(scan.has_nan == std::isnan(brain));
       REQUIRE((std::isnan(brain) || scan.max == static_cast<double>(brain)));
+    }
+  }
+}
+
+TEST_CASE("a fold that streams another row's results: the bits of doing one after the other") {
+  const std::vector<float> x = normal(9000, 3, 0, 6);
+  const std::vector<float> e = normal(9000, 3, 5, 7);
+  for (const kernel_table* table : each_isa()) {
+    const input_kernels& input = table->input[input_f32];
+    const output_kernels& output = table->output[input_f32][output_same];
+    for (const std::int64_t n : {1, 15, 16, 17, 100, 1000, 1024, 1100, 8191, 8192}) {
+      // Stores of any alignment, little ahead of the loads in their pages and far from them.
+      for (const unsigned offset : {0U, 1U, 5U, 16U, 17U, 64U, 200U, 255U, 256U, 300U, 1000U}) {
+        for (const float last : {0.0F, std::numeric_limits<float>::quiet_NaN()}) {
+          CAPTURE(std::string(table->isa));
+          CAPTURE(n);
+          CAPTURE(offset);
+          CAPTURE(last);
+          const auto count = static_cast<std::size_t>(n);
+          std::vector<float> in(x.begin(), x.begin() + n);
+          in.back() += last;
+          segment_state plain{};
+          segment_state along{};
+          std::vector<float> kept(count, -1.0F);
+          std::vector<float> kept_along(count, -1.0F);
+          std::vector<float> y(10000, -1.0F);
+          std::vector<float> y_along(10000, -1.0F);
+          const bool folded = input.fold(in.data(), n, 1, kept.data(), nullptr, &plain);
+          output.scaled(e.data(), n, 0.75, {y.data() + offset, true});
+          CHECK(output.fold_and_stream(in.data(), n, 1, kept_along.data(), &along, e.data(), 0.75,
+                                       y_along.data() + offset) == folded);
+          CHECK(folded == (last == 0.0F));
+          CHECK(y == y_along);
+          if (folded) {
+            CHECK(kept == kept_along);
+            CHECK(std::memcmp(&plain.sum, &along.sum, sizeof(double)) == 0);
+            CHECK(plain.origin == along.origin);
+          }
+        }
+      }
+    }
+  }
+}
+
+namespace {
+
+/// Rows of each kind that top-k meets, f32.
+enum class content { normal, few_values, neighbours, zeros, ascending };
+
+std::vector<float> row_of(content kind, std::int64_t cols, unsigned seed) {
+  std::vector<float> x = normal(static_cast<std::size_t>(cols), 2, 0, seed);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    switch (kind) {
+      case content::normal:
+        break;
+      case content::few_values:
+        x[i] = std::round(x[i]);
+        break;
+      case content::neighbours:  // told apart by their lowest bits only
+        x[i] = 1.0F + std::ldexp(std::round(x[i] * 8), -23);
+        break;
+      case content::zeros:
+        x[i] = i % 3 == 0 ? 0.0F : -0.0F;
+        break;
+      case content::ascending:
+        x[i] = static_cast<float>(i) * 0.001F;
+        break;
+    }
+  }
+  return x;
+}
+
+/// Columns from best to worst.
+std::vector<std::int64_t> ranked_columns(const float* x, std::int64_t cols) {
+  std::vector<std::int64_t> columns(static_cast<std::size_t>(cols));
+  std::iota(columns.begin(), columns.end(), 0);
+  std::stable_sort(columns.begin(), columns.end(),
+                   [&](std::int64_t a, std::int64_t b) { return x[a] > x[b]; });
+  return columns;
+}
+
+}  // namespace
+
+TEST_CASE("top-k of rows: every kind of row, number of columns and k, in one call") {
+  constexpr content kinds[] = {content::normal, content::few_values, content::neighbours,
+                               content::zeros, content::ascending};
+  constexpr std::int64_t rows = 37;
+  for (const std::int64_t cols : {1, 5, 16, 17, 63, 64, 100, 191, 194, 1000, 1025, 8192}) {
+    const std::int64_t stride = cols + 3;
+    std::vector<float> x(static_cast<std::size_t>(rows * stride));
+    std::vector<std::vector<std::int64_t>> expected;
+    std::vector<double> sums;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const auto row = row_of(kinds[static_cast<std::size_t>(r) % std::size(kinds)], cols,
+                              static_cast<unsigned>(r));
+      std::copy(row.begin(), row.end(), x.begin() + r * stride);
+      expected.push_back(ranked_columns(row.data(), cols));
+      sums.push_back(exact_sum(row, cols, 0));
+    }
+    for (const std::int64_t k : {1, 2, 5, 6, 8, 9, 16, 17, 64}) {
+      if (k > cols) {
+        continue;
+      }
+      for (const kernel_table* table : each_isa()) {
+        for (const bool fold : {true, false}) {
+          CAPTURE(std::string(table->isa));
+          CAPTURE(cols);
+          CAPTURE(k);
+          CAPTURE(fold);
+          std::vector<float> values(static_cast<std::size_t>(rows * k));
+          std::vector<float> probabilities(values.size());
+          std::vector<std::int32_t> columns(values.size());
+          const topk_rows call = {.x = x.data(),
+                                  .x_stride = stride,
+                                  .rows = rows,
+                                  .cols = cols,
+                                  .k = k,
+                                  .fold = fold,
+                                  .probabilities = fold ? probabilities.data() : nullptr,
+                                  .probabilities_stride = k,
+                                  .values = values.data(),
+                                  .values_stride = k,
+                                  .indices = columns.data(),
+                                  .indices_stride = k,
+                                  .column_offset = 7};
+          const std::uint64_t undone = table->input[input_f32].topk(&call);
+          for (std::int64_t r = 0; r < rows; ++r) {
+            CAPTURE(r);
+            if ((undone >> r & 1U) != 0) {  // only where too many elements may be among the best
+              CHECK(kinds[static_cast<std::size_t>(r) % std::size(kinds)] != content::normal);
+              CHECK(cols > 256);
+              continue;
+            }
+            bool right = true;
+            for (std::int64_t i = 0; i < k; ++i) {
+              const auto at = static_cast<std::size_t>(r * k + i);
+              const std::int64_t column =
+                  expected[static_cast<std::size_t>(r)][static_cast<std::size_t>(i)];
+              const float value = x[static_cast<std::size_t>(r * stride + column)];
+              right = right && columns[at] == column + 7 && values[at] == value &&
+                      std::signbit(values[at]) == std::signbit(value);
+              if (fold) {
+                const double exact =
+                    std::exp(static_cast<double>(value)) / sums[static_cast<std::size_t>(r)];
+                right = right && std::fabs(probabilities[at] / exact - 1) < 2e-6;
+              }
+            }
+            CHECK(right);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("top-k of rows leaves those to others that it cannot take, and only those") {
+  constexpr std::int64_t rows = 64;
+  for (const std::int64_t cols : {16, 100, 1000, 3000}) {
+    for (const kernel_table* table : each_isa()) {
+      for (const std::int64_t k : {1, 5, 8, 16}) {
+        CAPTURE(std::string(table->isa));
+        CAPTURE(cols);
+        CAPTURE(k);
+        std::vector<float> x = normal(static_cast<std::size_t>(rows * cols), 2, 0, 8);
+        const auto row = [&](std::int64_t r) { return x.begin() + r * cols; };
+        row(3)[cols - 1] = std::numeric_limits<float>::quiet_NaN();
+        row(17)[0] = -std::numeric_limits<float>::quiet_NaN();
+        row(31)[cols / 2] = inf;
+        std::fill(row(33), row(33) + cols, -inf);
+        std::fill(row(63), row(63) + cols, -std::numeric_limits<float>::quiet_NaN());
+        row(40)[5] = 1e4F;
+        std::fill(row(50) + 1, row(50) + cols / 2, -inf);  // an ordinary row
+        std::vector<float> probabilities(static_cast<std::size_t>(rows * k));
+        std::vector<std::int64_t> columns(probabilities.size());
+        const topk_rows call = {.x = x.data(),
+                                .x_stride = cols,
+                                .rows = rows,
+                                .cols = cols,
+                                .k = k,
+                                .fold = true,
+                                .probabilities = probabilities.data(),
+                                .probabilities_stride = k,
+                                .indices = columns.data(),
+                                .indices_stride = k,
+                                .wide_indices = true};
+        const std::uint64_t expected = std::uint64_t{1} << 3 | std::uint64_t{1} << 17 |
+                                       std::uint64_t{1} << 31 | std::uint64_t{1} << 33 |
+                                       std::uint64_t{1} << 40 | std::uint64_t{1} << 63;
+        CHECK(table->input[input_f32].topk(&call) == expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("logsumexp of short rows: the same bits whatever rows stand beside") {
+  constexpr std::int64_t rows = 45;
+  for (const std::int64_t cols : {1, 7, 16, 17, 40, 64}) {
+    std::vector<float> x = normal(static_cast<std::size_t>(rows * cols), 3, 0, 9);
+    x[static_cast<std::size_t>(4 * cols)] = std::numeric_limits<float>::quiet_NaN();
+    x[static_cast<std::size_t>(9 * cols)] = inf;
+    x[static_cast<std::size_t>(13 * cols)] = 3000;
+    std::fill(x.begin() + 20 * cols, x.begin() + 21 * cols, -inf);
+    std::fill(x.begin() + 21 * cols, x.begin() + 22 * cols, -500.0F);
+    for (const kernel_table* table : each_isa()) {
+      for (const double scale : {1.0, 0.7}) {
+        CAPTURE(std::string(table->isa));
+        CAPTURE(cols);
+        CAPTURE(scale);
+        const auto kernel = table->output[input_f32][output_same].short_logsumexp;
+        std::vector<float> together(rows);
+        short_rows call = {.x = x.data(),
+                           .y = together.data(),
+                           .x_stride = cols,
+                           .y_stride = 1,
+                           .rows = rows,
+                           .cols = cols,
+                           .scale = scale};
+        kernel(&call);
+        for (std::int64_t r = 0; r < rows; ++r) {
+          CAPTURE(r);
+          float alone = 0;
+          call.x = x.data() + r * cols;
+          call.y = &alone;
+          call.rows = 1;
+          kernel(&call);
+          const float found = together[static_cast<std::size_t>(r)];
+          CHECK(std::memcmp(&found, &alone, sizeof alone) == 0);
+          if (r != 4 && r != 9 && r != 13 && r != 20) {
+            long double sum = 0;
+            const long double offset = r == 21 ? -500 * scale : 0;
+            for (std::int64_t c = 0; c < cols; ++c) {
+              sum += std::exp(static_cast<long double>(x[static_cast<std::size_t>(r * cols + c)]) *
+                                  scale -
+                              offset);
+            }
+            const auto exact = static_cast<double>(std::log(sum) + offset);
+            CHECK(std::fabs(found - exact) <= 0x1p-24 * (std::fabs(exact) + 16));
+          }
+        }
+      }
     }
   }
 }

@@ -72,6 +72,46 @@ TEST_CASE("results are streamed where they fit no cache and the machine does tha
   CHECK(elsewhere.second == second_pass::scale_output);
 }
 
+TEST_CASE("where streaming takes its time, it goes on behind the next row") {
+  for (const bool in_place : {false, true}) {
+    for (const std::int64_t output_bytes : {2, 4}) {
+      const plan p = plan_for(4096, 1024, 1, in_place, output_bytes, output_bytes, false);
+      CHECK(p.second == second_pass::scale_behind);
+      CHECK(p.stream);
+    }
+  }
+  // Not where results stay in a cache, nor where two rows' exponentials do not.
+  CHECK(plan_for(64, 1024, 1, false, 4, 4, false).second == second_pass::scale_output);
+  CHECK(plan_for(1000, 65536, 1, false, 4, 4, false).second == second_pass::scale_behind);
+  CHECK(plan_for(1000, 65537, 1, false, 4, 4, false).second == second_pass::scale_output);
+  CHECK_FALSE(plan_for(1000, 65537, 1, false, 4, 4, false).stream);
+  // Tasks of one row have no next one.
+  CHECK(plan_for(4000, 32768, 2, false, 4, 4, false).rows_per_task > 1);
+  const plan few = plan_for(7, 65536, 2, false, 4, 4, false);
+  CHECK(few.over == spread::segments);
+  CHECK(few.second == second_pass::scale_output);
+}
+
+TEST_CASE("top-k of short rows takes few elements of one segment, of 32 bits") {
+  const auto takes = [](std::int64_t cols, std::int64_t k, std::int64_t arithmetic_bytes) {
+    return choose_plan({.rows = 100,
+                        .cols = cols,
+                        .input_bytes = arithmetic_bytes,
+                        .output_bytes = 0,
+                        .arithmetic_bytes = arithmetic_bytes,
+                        .in_place = false,
+                        .k = k},
+                       small_caches(true), 2, baseline_kernels)
+        .topk_rows;
+  };
+  CHECK(takes(64, 5, 4));
+  CHECK(takes(segment_columns, most_listed, 4));
+  CHECK_FALSE(takes(segment_columns + 1, 5, 4));
+  CHECK_FALSE(takes(1000, most_listed + 1, 4));
+  CHECK_FALSE(takes(64, 0, 4));
+  CHECK_FALSE(takes(64, 5, 8));
+}
+
 TEST_CASE("the output holds exponentials only if it is wide enough and not the input") {
   CHECK(plan_for(16, 4096, 1, true).second != second_pass::scale_output);
   CHECK(plan_for(16, 4096, 1, false, 2, 2).second != second_pass::scale_output);

@@ -38,16 +38,18 @@ SOFTFOLD_INLINE void for_each_vector(const T* x, std::int64_t n, vec<arithmetic_
 
 /// The sum of f.exp(x[i]) in four accumulators a lane, and, if `kept`, the values themselves.
 /// `source` is where x came from: the next block of it is asked for along the way, since the
-/// arithmetic of this one takes as long as its coming.
-template <bool keep, class T, class Source, class F>
+/// arithmetic of this one takes as long as its coming. beside(i) is called before kept[i] and the
+/// rest of its vector are written.
+template <bool keep, class T, class Source, class F, class Beside>
 SOFTFOLD_INLINE double sum_of(const T* x, std::int64_t n, const Source* source, const F& f,
-                              arithmetic_t<T>* kept) {
+                              arithmetic_t<T>* kept, const Beside& beside) {
   using A = arithmetic_t<T>;
   using V = vec<A>;
   V sums[4] = {V(A{0}), V(A{0}), V(A{0}), V(A{0})};
   for_each_vector(x, n, V(f.nothing), [&](V v, std::int64_t i, int slot) {
     prefetch_ahead(source + i);
     const V e = f.exp(v);
+    beside(i);
     if constexpr (keep) {
       if (n - i >= V::lanes) {
         e.store(kept + i);

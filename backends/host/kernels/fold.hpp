@@ -95,9 +95,77 @@ SOFTFOLD_INLINE arithmetic_t<T> block_maximum(const T* x, std::int64_t n, arithm
   return max(best[0], best[1]).reduce_max();
 }
 
-template <class T, bool scaled, bool keep, bool group>
+/// What is done along with a fold, vector by vector: as a rule nothing. Called with 0, lanes,
+/// 2 lanes, ... below n, then finish(the next).
+struct nothing_beside {
+  SOFTFOLD_INLINE void operator()(std::int64_t) const {}
+  SOFTFOLD_INLINE void finish(std::int64_t) const {}
+};
+
+/// Streams y[i] = e[i] * factor along with a fold of x: memory takes the stores in while the
+/// processor computes.
+template <class T, class Out>
+class scaling_beside {
+  using A = arithmetic_t<T>;
+  using V = vec<A>;
+  static constexpr std::uintptr_t vector_bytes = sizeof(Out) * V::lanes;
+  static constexpr std::uintptr_t page_bytes = 4096;
+  static constexpr std::uintptr_t near_bytes = 1024;
+
+ public:
+  SOFTFOLD_INLINE scaling_beside(const T* x, const A* e, std::int64_t n, Out* y, double factor)
+      : e_(e), n_(n), y_(y), factor_(static_cast<A>(factor)) {
+    const auto to = reinterpret_cast<std::uintptr_t>(y);
+    const std::uintptr_t head_bytes = (vector_bytes - to % vector_bytes) % vector_bytes;
+    head_ = static_cast<std::int64_t>(head_bytes / sizeof(Out));
+    head_ = head_ < n ? head_ : n;
+    if (head_ != 0) {
+      store_some(0, static_cast<int>(head_));
+    }
+    // A load waits for an earlier streamed store, which takes its time, if their addresses agree
+    // in all but the page: stores little ahead of the loads fall behind them instead.
+    const std::uintptr_t ahead =
+        (to + head_bytes - reinterpret_cast<std::uintptr_t>(x)) % page_bytes;
+    if (sizeof(Out) == sizeof(T) && ahead < near_bytes) {
+      lag_ = static_cast<std::int64_t>((ahead + vector_bytes - 1) / vector_bytes) * V::lanes;
+    }
+  }
+
+  SOFTFOLD_INLINE void operator()(std::int64_t i) const {
+    i -= lag_;
+    if (i < 0) {
+      return;
+    }
+    i += head_;
+    if (n_ - i >= V::lanes) [[likely]] {
+      (V::load(e_ + i) * factor_).stream(y_ + i);
+    } else if (i < n_) {
+      store_some(i, static_cast<int>(n_ - i));
+    }
+  }
+
+  SOFTFOLD_INLINE void finish(std::int64_t i) const {
+    for (; i - lag_ < n_; i += V::lanes) {
+      (*this)(i);
+    }
+  }
+
+ private:
+  SOFTFOLD_INLINE void store_some(std::int64_t i, int count) const {
+    (V::load(e_ + i, count, V(A{0})) * factor_).store(y_ + i, count);
+  }
+
+  const A* e_;
+  std::int64_t n_;
+  Out* y_;
+  V factor_;
+  std::int64_t head_;  ///< elements before the first that a vector can be streamed to
+  std::int64_t lag_ = 0;
+};
+
+template <class T, bool scaled, bool keep, bool group, class Beside = nothing_beside>
 bool fold_segment(const T* x, std::int64_t n, double scale, arithmetic_t<T>* kept,
-                  arithmetic_t<T>* groups, segment_state* state) {
+                  arithmetic_t<T>* groups, segment_state* state, const Beside& beside = {}) {
   using A = arithmetic_t<T>;
   constexpr bool widen = sizeof(T) != sizeof(A);
   constexpr std::int64_t block_n = block_columns<A>;
@@ -119,6 +187,7 @@ bool fold_segment(const T* x, std::int64_t n, double scale, arithmetic_t<T>* kep
     }
     const double exponent = block_max * scale * log2_e;
     if (!(exponent < limits::far)) {
+      beside.finish(begin);
       return false;
     }
     if (empty ? exponent > -limits::far : exponent - origin > limits::quantum + origin_margin + 1) {
@@ -135,6 +204,7 @@ bool fold_segment(const T* x, std::int64_t n, double scale, arithmetic_t<T>* kep
       origin = next;
       empty = false;
     } else if (empty && block_max > -static_cast<double>(infinity<A>)) {
+      beside.finish(begin);
       return false;
     }
     largest = block_max > largest ? block_max : largest;
@@ -142,14 +212,16 @@ bool fold_segment(const T* x, std::int64_t n, double scale, arithmetic_t<T>* kep
     f.scale = scale;
     f.origin = origin;
     const power_form<A, scaled> exponentials(f);
+    A* const to = keep ? kept + begin : nullptr;
+    const auto along = [&](std::int64_t i) { beside(begin + i); };
     if constexpr (widen) {
-      add(total, sum_of<keep>(static_cast<const A*>(block), count, x + begin, exponentials,
-                              keep ? kept + begin : nullptr));
-    } else {
       add(total,
-          sum_of<keep>(x + begin, count, x + begin, exponentials, keep ? kept + begin : nullptr));
+          sum_of<keep>(static_cast<const A*>(block), count, x + begin, exponentials, to, along));
+    } else {
+      add(total, sum_of<keep>(x + begin, count, x + begin, exponentials, to, along));
     }
   }
+  beside.finish((n + vec<A>::lanes - 1) / vec<A>::lanes * vec<A>::lanes);
   state->max = largest;
   state->origin = origin;
   state->sum = total.value + total.lost;
@@ -213,7 +285,7 @@ struct fold_kernels {
       for (std::int64_t begin = 0; begin < n; begin += block_columns<A>) {
         const std::int64_t count = n - begin < block_columns<A> ? n - begin : block_columns<A>;
         const T* const part = static_cast<const T*>(x) + begin;
-        add(total, sum_of<false>(part, count, part, e, static_cast<A*>(nullptr)));
+        add(total, sum_of<false>(part, count, part, e, static_cast<A*>(nullptr), nothing_beside{}));
       }
     });
     return total.value + total.lost;

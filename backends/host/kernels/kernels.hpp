@@ -7,6 +7,7 @@
 #include "output.hpp"
 #include "select.hpp"
 #include "short_rows.hpp"
+#include "topk_rows.hpp"
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
@@ -25,6 +26,7 @@ constexpr input_kernels input_kernels_of() {
       .count_above = select_kernels<T>::count_above,
       .nearly_kth = select_kernels<T>::nearly_kth,
       .filter = select_kernels<T>::filter,
+      .topk = topk_rows_kernel<T>(),
   };
 }
 
@@ -35,6 +37,7 @@ constexpr output_kernels output_kernels_of() {
       .probabilities = row_output<T, Out>::probabilities,
       .log_probabilities = row_output<T, Out>::log_probabilities,
       .scaled = row_output<T, Out>::scaled,
+      .fold_and_stream = row_output<T, Out>::fold_and_stream,
       .short_softmax = short_rows_kernel<T, Out, short_result::softmax>,
       .short_log_softmax = short_rows_kernel<T, Out, short_result::log_softmax>,
       .short_logsumexp = short_rows_kernel<T, A, short_result::logsumexp>,

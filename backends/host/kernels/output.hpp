@@ -3,8 +3,7 @@
 /// The second pass over a row: every element to its probability or log-probability.
 #pragma once
 
-#include "elements.hpp"
-#include "exponentials.hpp"
+#include "fold.hpp"
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
@@ -48,6 +47,16 @@ struct row_output {
     const V r(static_cast<A>(factor));
     map_elements(static_cast<const A*>(e), n, static_cast<Out*>(y.data), y.stream,
                  [&](V v) { return v * r; });
+  }
+
+  static bool fold_and_stream(const void* x, std::int64_t n, double scale, void* kept,
+                              segment_state* state, const void* e, double factor, void* y) {
+    const T* const in = static_cast<const T*>(x);
+    A* const to = static_cast<A*>(kept);
+    const scaling_beside<T, Out> other(in, static_cast<const A*>(e), n, static_cast<Out*>(y),
+                                       factor);
+    return scale == 1 ? fold_segment<T, false, true, false>(in, n, scale, to, nullptr, state, other)
+                      : fold_segment<T, true, true, false>(in, n, scale, to, nullptr, state, other);
   }
 };
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "fold.hpp"
+#include "sort_keys.hpp"
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
@@ -116,7 +117,15 @@ struct select_kernels {
     return static_cast<double>(low);
   }
 
-  static void rank(const std::uint64_t* keys, std::int64_t n, std::uint64_t* sorted) {
+  static void rank(const std::uint64_t* keys, std::int64_t n, std::int64_t k,
+                   std::uint64_t* sorted) {
+    if (sizeof(key_vector) > sizeof(std::uint64_t) && k <= most_listed) {
+      __builtin_memcpy(sorted, keys, static_cast<std::size_t>(n) * sizeof(std::uint64_t));
+      if constexpr (sizeof(key_vector) > sizeof(std::uint64_t)) {
+        k <= 16 ? keep_largest<key_vector, 16>(sorted, n) : keep_largest<key_vector, 64>(sorted, n);
+      }
+      return;
+    }
     for (std::int64_t i = 0; i < n; ++i) {
       const std::uint64_t key = keys[i];
       std::uint64_t before = 0;
@@ -127,15 +136,42 @@ struct select_kernels {
     }
   }
 
-  static void take(V v, unsigned lanes, std::int64_t column, candidates* found) {
-    alignas(64) A elements[V::lanes];
-    v.store(elements);
-    A* values = static_cast<A*>(found->values);
-    for (; lanes != 0; lanes &= lanes - 1) {
-      const int lane = __builtin_ctz(lanes);
-      values[found->count] = elements[lane];
-      found->columns[found->count] = column + lane;
-      ++found->count;
+  /// A bit for each lane of v that is not below the limit; v has no NaN.
+  static SOFTFOLD_INLINE unsigned reaching(V v, V limit) {
+    return ~V::bits(greater(limit, v)) & ((1u << V::lanes) - 1u);
+  }
+
+  static constexpr int word_columns = group_columns < 64 ? static_cast<int>(group_columns) : 64;
+
+  /// The same for the up to word_columns elements x[column, n), as one word.
+  static SOFTFOLD_INLINE std::uint64_t reaching_word(const T* x, std::int64_t column,
+                                                     std::int64_t n, V limit) {
+    constexpr int vectors = word_columns / V::lanes;
+    std::uint64_t word = 0;
+    if (n - column >= word_columns) {
+#pragma GCC unroll 16
+      for (int i = 0; i < vectors; ++i) {
+        word |= std::uint64_t{reaching(V::load(x + column + i * V::lanes), limit)}
+                << (i * V::lanes);
+      }
+      return word;
+    }
+    for (int i = 0; i < vectors && column + i * V::lanes < n; ++i) {
+      const std::int64_t left = n - column - i * V::lanes;
+      const unsigned inside = left >= V::lanes ? ~0u : (1u << left) - 1u;
+      const V v = left >= V::lanes
+                      ? V::load(x + column + i * V::lanes)
+                      : V::load(x + column + i * V::lanes, static_cast<int>(left), limit);
+      word |= std::uint64_t{reaching(v, limit) & inside} << (i * V::lanes);
+    }
+    return word;
+  }
+
+  static SOFTFOLD_INLINE A element(const T* x) {
+    if constexpr (sizeof(T) == sizeof(A)) {
+      return *x;
+    } else {
+      return V::load(x, 1, V(A{0})).first_lane();
     }
   }
 
@@ -143,34 +179,35 @@ struct select_kernels {
                      std::int64_t column, candidates* found) {
     const T* in = static_cast<const T*>(x);
     const A* group = static_cast<const A*>(groups);
-    const V limit(static_cast<A>(threshold));
-    const auto passes = [&](V v) { return V::bits(greater(v, limit)); };
-    const auto equals = [&](V v) { return V::bits(equal(v, limit)); };
+    const A least = static_cast<A>(threshold);
+    const V limit(least);
+    A* const values = static_cast<A*>(found->values);
+    std::int64_t count = found->count;
+    std::int64_t equal_left = found->equal_left;
     for (std::int64_t begin = 0; begin < n; begin += group_columns, group += V::lanes) {
       const V largest = V::load(group);
-      const bool wanted = passes(largest) != 0 || (found->equal_left > 0 && equals(largest) != 0);
-      if (!wanted) {
+      if ((equal_left > 0 ? reaching(largest, limit) : V::bits(greater(largest, limit))) == 0) {
         continue;
       }
-      for (std::int64_t i = begin; i < begin + group_columns && i < n; i += V::lanes) {
-        const int count = n - i < V::lanes ? static_cast<int>(n - i) : V::lanes;
-        const V v = count == V::lanes ? V::load(in + i) : V::load(in + i, count, V(A{0}));
-        const unsigned inside = count == 32 ? ~0u : (1u << count) - 1u;
-        const unsigned above = passes(v) & inside;
-        if (above != 0) {
-          take(v, above, column + i, found);
-        }
-        unsigned same = equals(v) & inside;
-        if (same != 0 && found->equal_left > 0) {
-          // The lowest columns first: drop the lanes that are too many.
-          while (__builtin_popcount(same) > found->equal_left) {
-            same &= ~(1u << (31 - __builtin_clz(same)));
+      const std::int64_t end = n - begin < group_columns ? n : begin + group_columns;
+      for (std::int64_t first = begin; first < end; first += word_columns) {
+        for (std::uint64_t word = reaching_word(in, first, n, limit); word != 0; word &= word - 1) {
+          const std::int64_t at = first + __builtin_ctzll(word);
+          const A value = element(in + at);
+          if (!(value > least)) {  // the lowest columns of those equal to the threshold
+            if (equal_left == 0) {
+              continue;
+            }
+            --equal_left;
           }
-          found->equal_left -= __builtin_popcount(same);
-          take(v, same, column + i, found);
+          values[count] = value;
+          found->columns[count] = column + at;
+          ++count;
         }
       }
     }
+    found->count = count;
+    found->equal_left = equal_left;
   }
 };
 

@@ -10,6 +10,7 @@
 
 #include "elements.hpp"
 #include "exponentials.hpp"
+#include "lanes.hpp"
 #include "logarithm.hpp"
 
 namespace softfold {
@@ -25,6 +26,33 @@ enum class short_result { softmax, log_softmax, logsumexp };
 inline constexpr double near_above = 40;
 inline constexpr double near_below = -20;
 inline constexpr double near_origin = -48;
+
+/// log(sum 2^origin) for normal sums: within 1 u of the result and 1 u of 1.
+/// The polynomial is that of Cephes' logf.
+SOFTFOLD_INLINE vec<float> log_of_scaled(vec<float> sum, float origin) {
+  using V = vec<float>;
+  typedef std::int32_t integers __attribute__((vector_size(4 * vec<float>::lanes)));
+  using constants = core::exponential<float>;
+  constexpr std::int32_t half_root_bits = 0x3f3504f3;
+  constexpr float c[] = {7.0376836292e-2f,  -1.1514610310e-1f, 1.1676998740e-1f,
+                         -1.2420140846e-1f, 1.4249322787e-1f,  -1.6668057665e-1f,
+                         2.0000714765e-1f,  -2.4999993993e-1f, 3.3333331174e-1f};
+  const auto bits = __builtin_bit_cast(integers, sum);
+  const integers exponent = (bits - half_root_bits) >> 23;
+  const V t = __builtin_bit_cast(V, bits - (exponent << 23)) - V(1.0f);  // in [-0.30, 0.42)
+  V n;
+  n.v = __builtin_convertvector(exponent, decltype(n.v));
+  n = n + V(origin);
+  V p(c[0]);
+#pragma GCC unroll 8
+  for (int i = 1; i < 9; ++i) {
+    p = fma(p, t, V(c[i]));
+  }
+  const V square = t * t;
+  V rest = fma(p * t, square, n * V(constants::ln2_low));
+  rest = fma(square, V(-0.5f), rest);
+  return fma(n, V(constants::ln2_high), t + rest);
+}
 
 /// exp(s (x - m)) 2^-careful_origin, for s = 1 or s large enough that s * infinity is infinite.
 template <class A, bool scaled>
@@ -86,6 +114,29 @@ class short_row_writer {
     return true;
   }
 
+  /// logsumexp of `count` <= lanes rows: one vector takes their logarithms. Rows that are not near
+  /// zero go one by one, afterwards.
+  SOFTFOLD_INLINE void write_logarithms(const T* x, std::int64_t x_stride, int count, Out* y,
+                                        std::int64_t y_stride) const {
+    V sum, best;
+    if (n_ <= V::lanes) {
+      add_columns(x, x_stride, count, sum, best);
+    } else {
+      add_rows(x, x_stride, count, sum, best);
+    }
+    alignas(64) A logs[static_cast<unsigned>(V::lanes)];
+    log_of_scaled(sum, static_cast<A>(near_origin)).store(logs);
+    for (int i = 0; i < count; ++i) {
+      y[i * y_stride] = logs[i];
+    }
+    const unsigned near = V::bits(greater(best, below_)) & ~V::bits(greater(best, above_)) &
+                          V::bits(greater(V(infinity<A>), sum));
+    for (unsigned left = ~near & ((1u << count) - 1u); left != 0; left &= left - 1) {
+      const int i = __builtin_ctz(left);
+      write(x + i * x_stride, y + i * y_stride);
+    }
+  }
+
   __attribute__((noinline)) void write(const T* x, Out* y) const {
     V best = none();
     for_each_vector(x, n_, none(), [&](V v, std::int64_t, int) { best = max(v, best); });
@@ -123,6 +174,62 @@ class short_row_writer {
 
  private:
   static SOFTFOLD_INLINE V none() { return V(-infinity<A>); }
+
+  /// Sum and maximum of each of `count` rows of one vector, by columns: a lane for each row.
+  SOFTFOLD_INLINE void add_columns(const T* x, std::int64_t x_stride, int count, V& sum,
+                                   V& best) const {
+    V tile[static_cast<unsigned>(V::lanes)];
+#pragma GCC unroll 16
+    for (int i = 0; i < V::lanes; ++i) {
+      const T* const row = x + (i < count ? i : count - 1) * x_stride;
+      prefetch_ahead(row);
+      tile[i] = n_ == V::lanes ? V::load(row) : V::load(row, static_cast<int>(n_), none());
+    }
+    transpose(tile);
+    V sums[4] = {V(A{0}), V(A{0}), V(A{0}), V(A{0})};
+    best = none();
+#pragma GCC unroll 16
+    for (int i = 0; i < V::lanes; ++i) {
+      best = max(tile[i], best);
+      sums[i % 4] = sums[i % 4] + near_.exp(tile[i]);
+    }
+    sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  }
+
+  /// The same for rows of more vectors.
+  SOFTFOLD_INLINE void add_rows(const T* x, std::int64_t x_stride, int count, V& sum,
+                                V& best) const {
+    V sums[static_cast<unsigned>(V::lanes)], maxima[static_cast<unsigned>(V::lanes)];
+    for (int i = 0; i < V::lanes; ++i) {
+      const T* const row = x + (i < count ? i : count - 1) * x_stride;
+      V row_sum(A{0});
+      V row_best = none();
+      for_each_vector(row, n_, none(), [&](V v, std::int64_t at, int) {
+        prefetch_ahead(row + at);
+        row_best = max(v, row_best);
+        row_sum = row_sum + near_.exp(v);
+      });
+      sums[i] = row_sum;
+      maxima[i] = row_best;
+    }
+    sum = across(sums, [](V a, V b) { return a + b; });
+    best = across(maxima, [](V a, V b) { return max(a, b); });
+  }
+
+  /// Lane i of the result is rows[i]'s lanes, brought together in the same order for every row.
+  template <class F>
+  static SOFTFOLD_INLINE V across(V (&rows)[static_cast<unsigned>(V::lanes)], const F& f) {
+#pragma GCC unroll 4
+    for (int half = V::lanes / 2; half > 0; half /= 2) {
+#pragma GCC unroll 8
+      for (int i = 0; i < half; ++i) {
+        V low, high;
+        interleave_lanes<V::lanes>(rows[i].v, rows[i + half].v, low.v, high.v);
+        rows[i] = f(low, high);
+      }
+    }
+    return rows[0];
+  }
 
   /// One row with a given form, whose exponentials are relative to 2^origin and to the element m.
   /// log(v, log_sum) is an element's log-probability, log_sum being relative to m.
@@ -185,6 +292,15 @@ void short_rows_of(const short_rows& rows) {
   const short_row_writer<T, Out, result, scaled> writer(rows);
   const T* x = static_cast<const T*>(rows.x);
   Out* y = static_cast<Out*>(rows.y);
+  if constexpr (result == short_result::logsumexp && sizeof(Out) == 4) {
+    constexpr int lanes = vec<float>::lanes;
+    for (std::int64_t r = 0; r < rows.rows; r += lanes) {
+      const auto count = static_cast<int>(rows.rows - r < lanes ? rows.rows - r : lanes);
+      writer.write_logarithms(x + r * rows.x_stride, rows.x_stride, count, y + r * rows.y_stride,
+                              rows.y_stride);
+    }
+    return;
+  }
   for (std::int64_t r = 0; r < rows.rows; ++r, x += rows.x_stride, y += rows.y_stride) {
     if constexpr (result == short_result::softmax) {
       if (rows.cols <= vec<arithmetic_t<T>>::lanes && writer.write_one_vector(x, y)) {

@@ -120,6 +120,32 @@ struct short_rows {
   double empty_value = 0;  ///< for each element of a row with nothing above -infinity
 };
 
+/// Rows of one segment and their k best elements, for one kernel call to work on many.
+struct topk_rows {
+  const void* x = nullptr;
+  std::int64_t x_stride = 0;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;  ///< at most segment_columns
+  std::int64_t k = 0;     ///< at most most_listed, and cols
+  double scale = 1;
+  bool fold = false;                ///< whether rows are folded; else no states, no probabilities
+  segment_state* states = nullptr;  ///< one a row, or null
+  void* probabilities = nullptr;    ///< [rows, k], or null
+  std::int64_t probabilities_stride = 0;
+  bool probabilities_as_input = false;  ///< of the input's type, else of the arithmetic's
+  void* values = nullptr;               ///< [rows, k], or null
+  std::int64_t values_stride = 0;
+  bool values_as_input = false;
+  void* indices = nullptr;  ///< [rows, k]
+  std::int64_t indices_stride = 0;
+  bool wide_indices = false;  ///< 64 bits, else 32
+  std::int64_t column_offset = 0;
+};
+
+/// The most rows of a call, and the largest k.
+inline constexpr std::int64_t most_topk_rows = 64;
+inline constexpr std::int64_t most_listed = 64;
+
 /// Kernels that read one input type. A is float, or double for f64 input.
 struct input_kernels {
   /// Power fold of x[0, n), n <= segment_columns. False if the row needs the careful way: NaN,
@@ -151,6 +177,10 @@ struct input_kernels {
   /// `groups` are the maxima of the same elements; `column` is the column of x[0].
   void (*filter)(const void* x, std::int64_t n, const void* groups, double threshold,
                  std::int64_t column, candidates* found);
+  /// Top-k of at most most_topk_rows rows. Returns a bit for each row that it leaves undone, for
+  /// the general way (NaN, far from zero, nothing above -infinity, too many equal elements).
+  /// Null if there is no such kernel.
+  std::uint64_t (*topk)(const topk_rows* rows);
 };
 
 /// Kernels that read one type and write another.
@@ -163,6 +193,10 @@ struct output_kernels {
                             double low, destination y);
   /// y[i] = e[i] * factor for kept exponentials e
   void (*scaled)(const void* e, std::int64_t n, double factor, destination y);
+  /// input_kernels::fold with `kept`; along the way y[i] = e[i] * factor for n kept exponentials
+  /// of another row, stored past the caches, also where the fold refuses.
+  bool (*fold_and_stream)(const void* x, std::int64_t n, double scale, void* kept,
+                          segment_state* state, const void* e, double factor, void* y);
   void (*short_softmax)(const short_rows* rows);
   void (*short_log_softmax)(const short_rows* rows);
   void (*short_logsumexp)(const short_rows* rows);  ///< f32 or f64 results only
@@ -176,8 +210,10 @@ struct kernel_table {
   int lanes_f32;
   /// Makes streamed stores visible to other threads; a task's last step after streaming.
   void (*end_of_stream)();
-  /// Sorts n different keys, larger first, by counting: n^2 comparisons without a branch.
-  void (*rank)(const std::uint64_t* keys, std::int64_t n, std::uint64_t* sorted);
+  /// The largest k of n different keys, larger first, without branches: by a sorting network, or
+  /// by counting with n^2 comparisons. `sorted` has room for n rounded up to a multiple of
+  /// most_listed.
+  void (*rank)(const std::uint64_t* keys, std::int64_t n, std::int64_t k, std::uint64_t* sorted);
   input_kernels input[input_types];
   output_kernels output[input_types][output_types];
 };

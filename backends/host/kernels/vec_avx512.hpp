@@ -185,8 +185,13 @@ struct vec<double> {
   static SOFTFOLD_INLINE unsigned bits(mask m) { return m; }
 };
 
+typedef std::uint64_t key_vector __attribute__((vector_size(64)));
+
 SOFTFOLD_INLINE void prefetch(const void* p) {
   _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
+}
+SOFTFOLD_INLINE void prefetch_l2(const void* p) {
+  _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1);
 }
 SOFTFOLD_INLINE void end_of_stream() { _mm_sfence(); }
 

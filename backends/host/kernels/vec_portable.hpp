@@ -202,7 +202,12 @@ struct vec {
   }
 };
 
+/// A vector of 64-bit keys; one key where vectors cannot compare them.
+using key_vector = std::uint64_t;
+
 SOFTFOLD_INLINE void prefetch(const void* p) { __builtin_prefetch(p); }
+/// The same, as far as the second-level cache.
+SOFTFOLD_INLINE void prefetch_l2(const void* p) { __builtin_prefetch(p, 0, 2); }
 /// Orders streamed stores before what other threads read next.
 SOFTFOLD_INLINE void end_of_stream() {}
 
