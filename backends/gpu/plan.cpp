@@ -220,11 +220,12 @@ topk_plan plan_topk(const row_shape& shape, std::int64_t rows, std::int64_t k,
   constexpr std::int64_t most_listed = 128;
   constexpr int most_lists = 256;
   const bool few_rows = rows < 2 * std::int64_t{device.multiprocessors};
-  // A row by a warp, if there is work for many of them; a longer one for smaller k. Its state has
+  // A row by a warp; a longer one for smaller k, and if there is work for many warps. Its state has
   // the same bits as by the other way.
   constexpr std::int64_t most_bounded = 16;
+  const bool many_rows = rows >= 16 * std::int64_t{device.multiprocessors};
   if (has_packed_entries(shape) && plan.chunks == 1 &&
-      (by_lanes ? k <= most_listed : k <= most_bounded && !few_rows)) {
+      (by_lanes ? k <= most_listed : k <= most_bounded && many_rows)) {
     plan.kind = topk_plan_kind::bounded;
     plan.threads = by_lanes ? device.lanes : pass.threads;
     // A warp that holds a row folds it like as many lanes with fewer vectors each.

@@ -236,9 +236,9 @@ TEST_CASE("top-k of short rows: rounds, a sort, a warp or a block") {
   CHECK(plan_topk({128, 2, 32}, 65536, 128, with_clusters).sorts);
   CHECK(kind({100, 4, 32}, 65536, 32) == topk_plan_kind::bounded);  // 7 vectors of each lane
   CHECK(kind({1000, 4, 32}, 1, 128) == topk_plan_kind::bounded);
-  CHECK(kind({4096, 4, 32}, 264, 16) == topk_plan_kind::bounded);
-  CHECK(kind({4096, 4, 32}, 263, 16) == topk_plan_kind::lists);
-  CHECK(kind({4096, 4, 32}, 264, 17) == topk_plan_kind::lists);
+  CHECK(kind({4096, 4, 32}, 2112, 16) == topk_plan_kind::bounded);
+  CHECK(kind({4096, 4, 32}, 2111, 16) == topk_plan_kind::lists);
+  CHECK(kind({4096, 4, 32}, 2112, 17) == topk_plan_kind::lists);
   CHECK(kind({8193, 4, 32}, 4000, 5) == topk_plan_kind::groups);
   CHECK(kind({1000, 8, 32}, 4000, 128) == topk_plan_kind::groups);
   // A warp that has the row folds it as its lanes do; where it has twice as many, they do not.
