@@ -57,9 +57,8 @@ __device__ inline void combine_groups(const state<T>* states, int groups, int co
   }
 }
 
-/// States in a row's parts, at most: of a warp each of the largest cluster, or of a block each.
+/// States of a row's warps, at most, by the plan of a cluster.
 inline constexpr int most_states_together = most_cluster_blocks * most_warps;
-static_assert(most_states_together >= most_chunks_read_by_all);
 
 /// `part`, `parts`, `threads`: vectors of a part of a row, number of parts of a row, and threads of
 /// a block that has one by the plan; here the part's warps are spread over `split` blocks.
@@ -101,17 +100,18 @@ __global__ void __launch_bounds__(chunk_threads, sizeof(In) == 8 ? 2 : 4)
     row_states[number * part_warps + thread / lanes] = warp;
   }
   wait_for_blocks(barriers + 2 * row, blocks);
-  for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x)) {
-    all[i] = row_states[i];
-  }
-  __syncthreads();
-  const state<T>* of_parts = all.data();
-  if constexpr (!chunked) {
+  state<T> whole;
+  if constexpr (chunked) {
+    whole = combine_states<lanes>(row_states, parts, call.scale);
+  } else {
+    for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x)) {
+      all[i] = row_states[i];
+    }
+    __syncthreads();
     combine_groups<lanes>(all.data(), parts, part_warps, call.scale, whole_parts.data());
     __syncthreads();
-    of_parts = whole_parts.data();
+    whole = combine_states<lanes>(whole_parts.data(), parts, call.scale);
   }
-  const state<T> whole = combine_states<lanes>(of_parts, parts, call.scale);
   if (exists) {
     write_tile<op, keep>(own, call.y + row * call.y_stride + (range.base - x), call,
                          row_result<T>::of(whole, call.scale), warp.max);
