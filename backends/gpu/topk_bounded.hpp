@@ -60,6 +60,7 @@ __device__ inline int keep_best(packed_entry* entries, int n, int k, packed_entr
   for (int base = 0; base < n; base += lanes) {
     const packed_entry e = base + lane < n ? entries[base + lane] : 0;
     const lane_mask keeps = ballot(e >= low);
+    synchronize_warp();  // all have read what is overwritten
     if (e >= low) {
       entries[kept + count(keeps & lanes_below())] = e;
     }
