@@ -12,8 +12,6 @@
 
 #include <Kokkos_Core.hpp>
 
-#include <memory>
-
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
 namespace kokkos_backend {
@@ -21,50 +19,44 @@ namespace kokkos_backend {
 class cuda_space final : public space {
  public:
   explicit cuda_space(const Kokkos::Cuda& exec)
-      : exec_(exec),
-        executor_(std::make_unique<gpu::executor>(exec.cuda_device(), exec.cuda_stream())) {}
-  ~cuda_space() override {
-    if (!Kokkos::is_initialized()) {
-      static_cast<void>(executor_.release());  // the stream that its memory is freed in has gone
-    }
-  }
+      : exec_(exec), executor_(exec.cuda_device(), exec.cuda_stream()) {}
 
   [[nodiscard]] device_info info() const override {
     device_info info;
     info.backend = "kokkos";
-    info.device = executor_->properties.name + ", Kokkos::" + Kokkos::Cuda::name();
-    info.isa = executor_->properties.architecture;
+    info.device = executor_.properties.name + ", Kokkos::" + Kokkos::Cuda::name();
+    info.isa = executor_.properties.architecture;
     info.threads = 1;
-    info.l2_bytes = executor_->properties.l2_bytes;
+    info.l2_bytes = executor_.properties.l2_bytes;
     return info;
   }
 
   void wait() override {
     guarded("wait", [&] { exec_.fence(); });
   }
-  void reserve(std::size_t bytes) override { executor_->reserve(bytes); }
+  void reserve(std::size_t bytes) override { executor_.reserve(bytes); }
 
   [[nodiscard]] allocation allocate(std::size_t bytes, memory kind) override {
     return allocate_for<Kokkos::Cuda>(bytes, kind);
   }
   void upload(void* to, const void* from, std::size_t bytes) override {
-    gpu::runtime::copy(to, from, bytes, executor_->stream);
+    gpu::runtime::copy(to, from, bytes, executor_.stream);
   }
   void download(void* to, const void* from, std::size_t bytes) override {
-    gpu::runtime::copy(to, from, bytes, executor_->stream);
+    gpu::runtime::copy(to, from, bytes, executor_.stream);
   }
 
-  void launch(const core::row_problem& p) override { gpu::run(*executor_, p); }
-  void launch(const core::topk_problem& p) override { gpu::run(*executor_, p); }
-  void launch(const core::fold_problem& p) override { gpu::run(*executor_, p); }
-  void launch(const core::combine_problem& p) override { gpu::run(*executor_, p); }
-  void launch(const core::normalize_problem& p) override { gpu::run(*executor_, p); }
-  void launch(const core::state_problem& p) override { gpu::run(*executor_, p); }
-  void launch(const core::lists_problem& p) override { gpu::run(*executor_, p); }
+  void launch(const core::row_problem& p) override { gpu::run(executor_, p); }
+  void launch(const core::topk_problem& p) override { gpu::run(executor_, p); }
+  void launch(const core::fold_problem& p) override { gpu::run(executor_, p); }
+  void launch(const core::combine_problem& p) override { gpu::run(executor_, p); }
+  void launch(const core::normalize_problem& p) override { gpu::run(executor_, p); }
+  void launch(const core::state_problem& p) override { gpu::run(executor_, p); }
+  void launch(const core::lists_problem& p) override { gpu::run(executor_, p); }
 
  private:
   Kokkos::Cuda exec_;
-  std::unique_ptr<gpu::executor> executor_;
+  gpu::executor executor_;
 };
 
 }  // namespace kokkos_backend

@@ -26,6 +26,7 @@ std::unique_ptr<kokkos_backend::space> make_space(const queue_options& options) 
 
 queue::queue() : queue(queue_options{}) {}
 queue::queue(const queue_options& options) : state_(std::make_unique<state>(make_space(options))) {}
+queue::queue(std::unique_ptr<state> made) : state_(std::move(made)) {}
 queue::~queue() = default;
 queue::queue(queue&& other) noexcept = default;
 queue& queue::operator=(queue&& other) noexcept = default;

@@ -3,6 +3,7 @@
 /// What a queue of the Kokkos backend owns: an execution space instance.
 #pragma once
 
+#include "runtime.hpp"
 #include "space.hpp"
 
 #include <softfold/queue.hpp>
@@ -15,6 +16,15 @@ inline namespace kokkos {
 struct queue::state {
   explicit state(std::unique_ptr<kokkos_backend::space> where)
       : space(std::move(where)), info(space->info()) {}
+  /// Kokkos stops a program whose execution space instances outlive it, as in an object with static
+  /// storage that was given a queue late: such a one is left as it is.
+  ~state() {
+    if (!runtime::running()) {
+      static_cast<void>(space.release());
+    }
+  }
+  state(const state&) = delete;
+  state& operator=(const state&) = delete;
 
   std::unique_ptr<kokkos_backend::space> space;
   device_info info;

@@ -48,9 +48,7 @@ std::unique_ptr<kokkos_backend::space> space_of(const Exec& exec, int threads) {
 
 template <execution_space Exec>
 queue make_queue(const Exec& exec) {
-  queue q;
-  q.self() = queue::state(space_of(exec, 0));
-  return q;
+  return queue(std::make_unique<queue::state>(space_of(exec, 0)));
 }
 
 #ifdef KOKKOS_ENABLE_SERIAL

@@ -62,7 +62,7 @@ class team_space final : public space {
  public:
   explicit team_space(const Exec& exec) : exec_(exec) {}
   ~team_space() override {
-    if (scratch_.data != nullptr && Kokkos::is_initialized()) {
+    if (scratch_.data != nullptr) {
       exec_.fence();
       scratch_.release(scratch_.data);
     }
