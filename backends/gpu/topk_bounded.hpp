@@ -24,7 +24,7 @@ __device__ inline int keep_best(packed_entry* entries, int n, int k, packed_entr
   const int lane = static_cast<int>(threadIdx.x) % lanes;
   const auto reaching = [&](packed_entry least) {
     int result = 0;
-#pragma unroll 2
+#pragma unroll 1
     for (int base = 0; base < n; base += lanes) {
       result += count(ballot(base + lane < n && entries[base + lane] >= least));
     }
