@@ -83,27 +83,31 @@ __device__ inline state<T> combine_over_block(const state<T>& warp, T scale,
   return combine_states<lanes>(memory.warps.data(), warps, scale);
 }
 
+/// Groups of many chunks whose states are combined first, and shared memory for them.
+inline constexpr int chunk_groups = 16;
+template <class T>
+using chunk_memory = shared_array<state<T>, chunk_groups>;
+
 /// The combination of the states of a row's chunks, the same by one warp as by more. Beyond
 /// most_chunks_read_by_all states all threads of the block have to call it, and share the work.
 template <int lanes, class T>
 __device__ inline state<T> combine_chunks(const state<T>* chunks, int count, T scale,
-                                          fold_memory<T>& memory) {
+                                          chunk_memory<T>& memory) {
   if (count <= most_chunks_read_by_all) {
     return combine_states<lanes>(chunks, count, scale);
   }
-  constexpr int groups = 16;
-  const int each = (count + groups - 1) / groups;
+  const int each = (count + chunk_groups - 1) / chunk_groups;
   const int warps = static_cast<int>(blockDim.x) / lanes;
-  for (int i = static_cast<int>(threadIdx.x) / lanes; i < groups; i += warps) {
+  for (int i = static_cast<int>(threadIdx.x) / lanes; i < chunk_groups; i += warps) {
     const int rest = count - i * each;
     const state<T> group =
         combine_states<lanes>(chunks + i * each, rest < each ? rest : each, scale);
     if (threadIdx.x % lanes == 0) {
-      memory.warps[i] = group;
+      memory[i] = group;
     }
   }
   __syncthreads();
-  return combine_states<lanes>(memory.warps.data(), groups, scale);
+  return combine_states<lanes>(memory.data(), chunk_groups, scale);
 }
 
 }  // namespace SOFTFOLD_BACKEND

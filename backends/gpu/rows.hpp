@@ -354,7 +354,7 @@ __global__ void __launch_bounds__(512)
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
   }
-  __shared__ fold_memory<T> memory;
+  __shared__ chunk_memory<T> memory;
   const std::int64_t row = blockIdx.x;
   const state<T> whole = combine_chunks<lanes>(parts + row * part_count, part_count, scale, memory);
   if (threadIdx.x == 0) {

@@ -290,7 +290,7 @@ __global__ void __launch_bounds__(512, least_resident(2)) topk_row(const topk_ar
   unsigned char* const shared = dynamic_shared_memory();
   __shared__ select_memory memory;
   __shared__ int counters[2];
-  __shared__ fold_memory<T> fold;
+  __shared__ chunk_memory<T> fold;
   __shared__ shared_array<state<T>, 1> row_state;
 
   const std::int64_t row = blockIdx.x;

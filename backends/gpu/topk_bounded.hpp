@@ -115,9 +115,13 @@ __device__ inline std::uint32_t bound_of_maxima(const std::uint32_t (&keys)[each
     for (int i = 0; i < each; ++i) {
       reach += count(ballot(keys[i] >= middle));
     }
-    (reach >= k ? low : high) = middle;
-    if (reach >= k && reach <= k + k / 8) {
-      break;
+    if (reach < k) {
+      high = middle;
+    } else {
+      low = middle;
+      if (reach <= k + k / 8) {
+        break;
+      }
     }
   }
   return low;
