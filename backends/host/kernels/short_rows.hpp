@@ -32,14 +32,16 @@ inline constexpr double near_origin = -48;
 SOFTFOLD_INLINE vec<float> log_of_scaled(vec<float> sum, float origin) {
   using V = vec<float>;
   typedef std::int32_t integers __attribute__((vector_size(4 * vec<float>::lanes)));
+  typedef std::uint32_t words __attribute__((vector_size(4 * vec<float>::lanes)));
   using constants = core::exponential<float>;
-  constexpr std::int32_t half_root_bits = 0x3f3504f3;
+  constexpr std::uint32_t half_root_bits = 0x3f3504f3;
   constexpr float c[] = {7.0376836292e-2f,  -1.1514610310e-1f, 1.1676998740e-1f,
                          -1.2420140846e-1f, 1.4249322787e-1f,  -1.6668057665e-1f,
                          2.0000714765e-1f,  -2.4999993993e-1f, 3.3333331174e-1f};
-  const auto bits = __builtin_bit_cast(integers, sum);
-  const integers exponent = (bits - half_root_bits) >> 23;
-  const V t = __builtin_bit_cast(V, bits - (exponent << 23)) - V(1.0f);  // in [-0.30, 0.42)
+  const auto bits = __builtin_bit_cast(words, sum);  // of any sum; unused where it is not normal
+  const integers exponent = __builtin_bit_cast(integers, bits - half_root_bits) >> 23;
+  const V t = __builtin_bit_cast(V, bits - (__builtin_bit_cast(words, exponent) << 23)) -
+              V(1.0f);  // in [-0.30, 0.42)
   V n;
   n.v = __builtin_convertvector(exponent, decltype(n.v));
   n = n + V(origin);
