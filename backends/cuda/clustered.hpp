@@ -28,9 +28,9 @@ struct cluster_memory {
   }
 };
 
-/// The combination of the states of a cluster's blocks; all threads call it, each with its block's
-/// state, `round` = 0, 1, ... Nothing is ordered but the states, so that stores under way need not
-/// end first.
+/// The combination of the states of a cluster's blocks, by any warps of each block that have their
+/// block's state, the first among them; `round` = 0, 1, ... Nothing is ordered but the states, so
+/// that stores under way need not end first.
 template <int lanes, class T>
 __device__ inline state<T> combine_over_cluster(const state<T>& block, T scale, int blocks,
                                                 cluster_memory<T>& memory, int round) {
@@ -55,23 +55,37 @@ __global__ void __launch_bounds__(cluster_threads, sizeof(In) == 8 ? 2 : 4)
   constexpr bool keep = tile<In, V>::keeps && op == map_operation::softmax;
   __shared__ cluster_memory<T> states;
   __shared__ fold_memory<T> memory;
+  __shared__ shared_array<row_result<T>, 1> result;
   if (threadIdx.x == 0) {
     states.initialise();
   }
   cluster::arrive();
-  const std::int64_t row = blockIdx.x / static_cast<unsigned>(blocks);
+  const std::int64_t row = cluster::number();
   const In* const x = call.x + row * call.x_stride;
   const vector_range<In> range(x, call.cols, call.memory, std::int64_t{cluster::rank()} * part,
                                part, sector_bytes);
   tile<In, V> own(range, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
-  own.load();
+  own.load_long();
   own.apply(call.map);
   const state<T> warp = fold_tile<lanes, precision_for<Out>, keep>(own, call.scale, lanes);
-  const state<T> block = combine_over_block<lanes>(warp, call.scale, memory);
+  if (threadIdx.x % lanes == 0) {
+    memory.warps[threadIdx.x / lanes] = warp;
+  }
   cluster::wait();
-  const state<T> whole = combine_over_cluster<lanes>(block, call.scale, blocks, states, 0);
-  write_tile<op, keep>(own, call.y + row * call.y_stride + (range.base - x), call,
-                       row_result<T>::of(whole, call.scale), warp.max);
+  __syncthreads();
+  // One warp combines; if all did, as where a block is alone on its multiprocessor, they would take
+  // the instructions of other blocks, in waiting, too.
+  if (threadIdx.x < lanes) {
+    const state<T> block = combine_states<lanes>(
+        memory.warps.data(), static_cast<int>(blockDim.x) / lanes, call.scale);
+    const state<T> whole = combine_over_cluster<lanes>(block, call.scale, blocks, states, 0);
+    if (threadIdx.x == 0) {
+      result[0] = row_result<T>::of(whole, call.scale);
+    }
+  }
+  __syncthreads();
+  write_tile<op, keep>(own, call.y + row * call.y_stride + (range.base - x), call, result[0],
+                       warp.max);
 }
 
 #else

@@ -135,12 +135,23 @@ __device__ inline void forget_origin(T*& p) {
   asm volatile("" : "+l"(p));
 }
 
-__device__ inline block16 load_once(const block16* from) {
-  const uint4 v = __ldcs(reinterpret_cast<const uint4*>(from));
+/// x * 2^n; 0 from n = 32 on.
+__device__ inline std::uint32_t shift_left(std::uint32_t x, int n) {
+  std::uint32_t result;
+  asm("shl.b32 %0, %1, %2;" : "=r"(result) : "r"(x), "r"(n));
+  return result;
+}
+
+/// From global memory. `once`: for kernels that write little; those that write as much as they read
+/// are slower, measured, if what they read is the first to leave the cache.
+template <bool once>
+__device__ inline block16 load_vector(const block16* from) {
+  const auto* const at = reinterpret_cast<const uint4*>(from);
+  const uint4 v = once ? __ldcs(at) : __ldca(at);
   return {{v.x, v.y, v.z, v.w}};
 }
-__device__ inline void store_once(block16* to, const block16& v) {
-  __stcs(reinterpret_cast<uint4*>(to), make_uint4(v.words[0], v.words[1], v.words[2], v.words[3]));
+__device__ inline void store_vector(block16* to, const block16& v) {
+  __stwb(reinterpret_cast<uint4*>(to), make_uint4(v.words[0], v.words[1], v.words[2], v.words[3]));
 }
 
 }  // namespace SOFTFOLD_BACKEND

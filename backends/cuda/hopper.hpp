@@ -24,6 +24,13 @@ __device__ inline std::uint32_t shared_address(const void* p) {
 
 namespace cluster {
 
+/// The number of the cluster in its grid, of one dimension.
+__device__ inline int number() {
+  unsigned n;
+  asm("mov.u32 %0, %%clusterid.x;" : "=r"(n));
+  return static_cast<int>(n);
+}
+
 __device__ inline int rank() {
   unsigned r;
   asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));

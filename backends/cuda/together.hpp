@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(chunk_threads, sizeof(In) == 8 ? 2 : 4)
   const vector_range<In> range(x, call.cols, call.memory, std::int64_t{number} * part,
                                exists ? part : 0);
   tile<In, V> own(range, thread, threads);
-  own.load();
+  own.load_long();
   own.apply(call.map);
   const state<T> warp = fold_tile<lanes, p, keep>(own, call.scale, lanes);
 

@@ -142,11 +142,13 @@ row_plan plan_map(const row_shape& shape, const device_limits& device) {
   if (vectors <= device.cluster_blocks * most_of_part) {
     return by_parts(row_plan_kind::cluster, vectors, most_of_part, device);
   }
-  // The kernel for f64 takes more registers.
-  const std::int64_t most_streamed =
-      (shape.element_bytes == 8 ? most_threads / 2 : most_threads) * vectors_each;
-  if (vectors <= device.cluster_blocks * most_streamed) {
-    return by_parts(row_plan_kind::stream, vectors, most_streamed, device);
+  // Two or more blocks on a multiprocessor, while a cluster of them can hold the row. The kernel for
+  // f64 takes more registers.
+  for (const int threads : {most_threads / 2, shape.element_bytes == 8 ? 0 : most_threads}) {
+    const std::int64_t most_streamed = threads * vectors_each;
+    if (vectors <= device.cluster_blocks * most_streamed) {
+      return by_parts(row_plan_kind::stream, vectors, most_streamed, device);
+    }
   }
   return in_chunks_read_twice(vectors, device);
 }
@@ -166,7 +168,7 @@ row_plan plan_rows(const row_plan& any, std::int64_t rows, const row_shape& shap
       }
       break;
     case row_plan_kind::stream: {
-      constexpr int split = 4;  // blocks of up to 256 threads
+      const int split = (plan.threads + chunk_threads - 1) / chunk_threads;
       if (rows * plan.blocks * split <= device.multiprocessors) {
         plan.split = split;
       }

@@ -30,10 +30,18 @@ __device__ inline T sum_over_lanes(T value, int lanes) {
 }
 
 /// The combination of `count` states in shared or global memory, by all lanes of a warp; every
-/// lane gets the result. The order depends on `count` and `lanes` only. A lane's sum is Kahan's,
-/// for many states may be of about one size.
+/// lane gets the result. The order depends on `count` only, up to 8 of them, else on `lanes`, too.
+/// A lane's sum is Kahan's, for many states may be of about one size.
 template <int lanes, class T>
 __device__ inline state<T> combine_states(const state<T>* states, int count, T scale) {
+  constexpr int few = 8;
+  if (count <= few) {  // each few lanes do the same
+    const int lane = static_cast<int>(threadIdx.x) % few;
+    const state<T> own = lane < count ? states[lane] : state<T>{};
+    const T max = max_over_lanes(own.max, few);
+    const T term = lane < count ? own.sum * own.factor(max, scale) : T{0};
+    return {max, sum_over_lanes(term, few)};
+  }
   const int lane = static_cast<int>(threadIdx.x) % lanes;
   state<T> own;
   for (int i = lane; i < count; i += lanes) {

@@ -149,7 +149,7 @@ __device__ inline void write_staged(Out* to, const block16* from, int n) {
     const int from_element = head - v * each;
     const int until = head + n - v * each;
     if (from_element <= 0 && until >= each) {
-      store_once(base + v, from[v]);
+      store_vector(base + v, from[v]);
     } else {
       store_elements(reinterpret_cast<Out*>(base + v), from[v], from_element, until);
     }
@@ -217,7 +217,7 @@ __global__ void __launch_bounds__(row_threads, least_resident(sizeof(In) == 8 ? 
   const vector_range<In> range(call.x + row * call.x_stride, static_cast<int>(call.cols),
                                call.memory, sector_bytes);
   tile<In, V> own(range, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
-  own.load();
+  own.load_long();
   own.apply(call.map);
   const state<T> warp = fold_tile<lanes, precision_for<Out>, keep>(own, call.scale, lanes);
   const state<T> whole = combine_over_block<lanes>(warp, call.scale, memory);
@@ -237,7 +237,7 @@ __global__ void __launch_bounds__(chunk_threads) map_chunk(const map_arguments<I
   const In* const x = call.x + row * call.x_stride;
   const vector_range<In> range(x, call.cols, call.memory, chunk * chunk_vectors, chunk_vectors);
   tile<In, V> own(range, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
-  own.load();
+  own.load_long();
   own.apply(call.map);
   const row_result<T> result =
       call.given != nullptr
@@ -287,7 +287,7 @@ __global__ void __launch_bounds__(256)
                                exists ? static_cast<int>(call.cols) : 0, call.memory);
   const int lane = static_cast<int>(threadIdx.x) & (row_lanes - 1);
   tile<In, V> own(range, lane, row_lanes);
-  own.load();
+  own.template load<true>();
   own.apply(call.map);
   const state<T> whole = fold_tile<lanes, precision::fast, false>(own, call.scale, row_lanes);
   if (exists && lane == 0) {
@@ -310,7 +310,7 @@ __global__ void __launch_bounds__(chunk_threads) reduce_chunk(const reduction_ar
                                chunk * vectors, vectors);
   tile<In, chunk_vectors_each> own(range, static_cast<int>(threadIdx.x),
                                    static_cast<int>(blockDim.x));
-  own.load();
+  own.template load_long<true>();
   own.apply(call.map);
   const state<T> whole = combine_over_block<lanes>(
       fold_tile<lanes, precision::fast, false>(own, call.scale, lanes), call.scale, memory);

@@ -46,7 +46,7 @@ __device__ inline Out narrow(T x) {
 
 /// A word's bits from number `first` on; none from 32 on.
 __device__ inline std::uint32_t bits_from(int first) {
-  return first >= 32 ? 0 : ~std::uint32_t{0} << (first > 0 ? first : 0);
+  return shift_left(~std::uint32_t{0}, first > 0 ? first : 0);
 }
 
 /// Writes bytes [from, until) of a vector, from = 0 or until = 16, both multiples of 2, by one
@@ -251,17 +251,27 @@ __device__ constexpr block16 no_elements() {
   }
 }
 
-/// Makes those elements of vector v that lie outside the range -infinity.
+/// Makes those elements of vector v that lie before the range -infinity.
 template <class In>
-__device__ inline void mask(block16& loaded, const vector_range<In>& range, int v) {
+__device__ inline void mask_head(block16& loaded, const vector_range<In>& range, int v) {
   constexpr block16 none = no_elements<In>();
-  constexpr int element_bits = 8 * static_cast<int>(sizeof(In));
-  const int from = (range.head - v * vector_width<In>)*element_bits;
-  const int until = (range.end - v * vector_width<In>)*element_bits;
+  const int from = (range.head - v * vector_width<In>)*8 * static_cast<int>(sizeof(In));
 #pragma unroll
   for (int w = 0; w < 4; ++w) {
-    const std::uint32_t inside = bits_from(from - 32 * w) & ~bits_from(until - 32 * w);
+    const std::uint32_t inside = bits_from(from - 32 * w);
     loaded.words[w] = (loaded.words[w] & inside) | (none.words[w] & ~inside);
+  }
+}
+
+/// The same of those behind it.
+template <class In>
+__device__ inline void mask_tail(block16& loaded, const vector_range<In>& range, int v) {
+  constexpr block16 none = no_elements<In>();
+  const int until = (range.end - v * vector_width<In>)*8 * static_cast<int>(sizeof(In));
+#pragma unroll
+  for (int w = 0; w < 4; ++w) {
+    const std::uint32_t outside = bits_from(until - 32 * w);
+    loaded.words[w] = (loaded.words[w] & ~outside) | (none.words[w] & outside);
   }
 }
 
@@ -285,8 +295,10 @@ __device__ inline block16 load_vector(const vector_range<In>& from, int v) {
   if (!from.readable(v)) {
     return load_elements(from, v);
   }
-  block16 loaded = load_once(reinterpret_cast<const block16*>(from.base + v * vector_width<In>));
-  mask(loaded, from, v);
+  block16 loaded =
+      load_vector<true>(reinterpret_cast<const block16*>(from.base + v * vector_width<In>));
+  mask_head(loaded, from, v);
+  mask_tail(loaded, from, v);
   return loaded;
 }
 
@@ -304,7 +316,8 @@ class tile {
 
   /// Reads the vectors; those outside the range are -infinity. A row's first and last vector may
   /// also hold elements of its neighbours: they are read along with it and masked, once all reads
-  /// are on their way.
+  /// are on their way. `once`: see load_vector of the device.
+  template <bool once = false>
   __device__ void load() {
     const int size = range_.size();
     const auto* from = reinterpret_cast<const block16*>(range_.base) + first_;
@@ -317,7 +330,7 @@ class tile {
 #pragma unroll
       for (int j = 0; j < V; ++j) {
         if (number(j) < size) {
-          vectors_[j] = load_once(from + static_cast<unsigned>(j * step_));
+          vectors_[j] = gpu::load_vector<once>(from + static_cast<unsigned>(j * step_));
         }
       }
     } else {  // at the matrix's first or last element
@@ -325,7 +338,7 @@ class tile {
       for (int j = 0; j < V; ++j) {
         if (number(j) < size) {
           vectors_[j] = range_.readable(number(j))
-                            ? load_once(from + static_cast<unsigned>(j * step_))
+                            ? gpu::load_vector<once>(from + static_cast<unsigned>(j * step_))
                             : load_elements(range_, number(j));
         }
       }
@@ -337,12 +350,23 @@ class tile {
   [[nodiscard]] __device__ bool is_inside() const {
     return first_ * width >= range_.head && number(V - 1) < range_.end_whole();
   }
+  template <bool once = false>
   __device__ void load_inside() {
     const auto* from = reinterpret_cast<const block16*>(range_.base) + first_;
     forget_origin(from);
 #pragma unroll
     for (int j = 0; j < V; ++j) {
-      vectors_[j] = load_once(from + static_cast<unsigned>(j * step_));
+      vectors_[j] = gpu::load_vector<once>(from + static_cast<unsigned>(j * step_));
+    }
+  }
+
+  /// The same as load, quicker where most threads' vectors are all inside.
+  template <bool once = false>
+  __device__ void load_long() {
+    if (is_inside()) {
+      load_inside<once>();
+    } else {
+      load<once>();
     }
   }
 
@@ -418,10 +442,14 @@ class tile {
   template <precision p, bool keep>
   __device__ T sum(const frame<T>& f) {
     T total = 0;
+    const int size = range_.size();
     with_exponential<p>(f, [&](const auto& exponential) {
       T sums[2] = {0, 0};
 #pragma unroll
       for (int j = 0; j < V; ++j) {
+        if (j > 0 && number(j) >= size) {  // for most warps nothing would follow
+          break;
+        }
 #pragma unroll
         for (int i = 0; i < width; ++i) {
           const T e = exponential(element(j, i));
@@ -440,8 +468,8 @@ class tile {
   [[nodiscard]] __device__ T kept_factor() const { return kept_factor_; }
 
   /// Writes value(element), or of what was kept of it, for every element of the range; `to`
-  /// corresponds to the range's base, in global memory if `once`, else in any.
-  template <bool kept, bool once, class Out, class Value>
+  /// corresponds to the range's base, in global memory if `global`, else in any.
+  template <bool kept, bool global, class Out, class Value>
   __device__ void store(Out* to, const Value& value) const {
     constexpr int each = vector_width<Out>;
     constexpr int parts = width / each;
@@ -474,42 +502,44 @@ class tile {
     const int end_whole = range_.end_whole();
     auto* whole = reinterpret_cast<block16*>(to) + first_ * parts;
     forget_origin(whole);
-    block16 last[parts];
-    bool has_last = false;
+    block16 values[parts];
+    bool has_tail = false;
 #pragma unroll
     for (int j = 0; j < V; ++j) {
       const int v = number(j);
       if (v >= size) {
-        continue;
+        break;
       }
 #pragma unroll
       for (int part = 0; part < parts; ++part) {
-        last[part] = result(j, part);
+        values[part] = result(j, part);
       }
       if (j == 0 && v * width < range_.head) {
 #pragma unroll
         for (int part = 0; part < parts; ++part) {
           const int at = v * width + part * each;
-          store_elements(to + at, last[part], range_.head - at, range_.end - at);
+          store_elements(to + at, values[part], range_.head - at, range_.end - at);
         }
-      } else if (v < end_whole) {
-#pragma unroll
-        for (int part = 0; part < parts; ++part) {
-          block16* const at = whole + static_cast<unsigned>(j * step_ * parts + part);
-          if constexpr (once) {
-            store_once(at, last[part]);
-          } else {
-            *at = last[part];
-          }
-        }
-      } else {
-        has_last = true;
+        continue;
       }
-    }
-    if (has_last) {  // it is the thread's last vector
+      if (v >= end_whole) {  // the thread's last vector
+        has_tail = true;
+        break;
+      }
 #pragma unroll
       for (int part = 0; part < parts; ++part) {
-        store_elements(to + end_whole * width + part * each, last[part], 0,
+        block16* const at = whole + static_cast<unsigned>(j * step_ * parts + part);
+        if constexpr (global) {
+          store_vector(at, values[part]);
+        } else {
+          *at = values[part];
+        }
+      }
+    }
+    if (has_tail) {
+#pragma unroll
+      for (int part = 0; part < parts; ++part) {
+        store_elements(to + end_whole * width + part * each, values[part], 0,
                        range_.tail() - part * each);
       }
     }
@@ -532,13 +562,13 @@ class tile {
  private:
   __device__ void mask_edges() {
     if (first_ * width < range_.head) {
-      mask(vectors_[0], range_, first_);
+      mask_head(vectors_[0], range_, first_);
     }
     if (range_.tail() > 0) {
 #pragma unroll
       for (int j = 0; j < V; ++j) {
         if (number(j) == range_.end_whole()) {
-          mask(vectors_[j], range_, number(j));
+          mask_tail(vectors_[j], range_, number(j));
         }
       }
     }

@@ -83,7 +83,7 @@ __device__ inline state<arithmetic_t<In>> scan_chunk(const topk_arguments<In>& c
   int thread = static_cast<int>(threadIdx.x);
   forget_origin(thread);  // or the vectors' places would be kept from chunk to chunk
   tile<In, chunk_vectors_each> own(range, thread, chunk_threads);
-  own.load();
+  own.template load_long<true>();
   if (call.group_vectors > 0) {
     write_group_maxima(own, range.size(), call.group_vectors, first, keys);
   }

@@ -314,11 +314,7 @@ __global__ void __launch_bounds__(lanes, least_resident(28))
       forget_origin(step);
       forget_origin(own_range.head);
       tile<In, chunk_vectors_each> own(own_range, first, step);
-      if (own.is_inside()) {
-        own.load_inside();
-      } else {
-        own.load();
-      }
+      own.template load_long<true>();
       T largest = own.max();
       own.next_pass();
       wanted = best.keep(own, largest, piece * lanes, wanted);

@@ -195,7 +195,7 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
   const int lane = thread % lanes;
   const int warp = thread / lanes;
   tile<In, chunk_vectors_each> own(range, thread, threads);
-  own.load();
+  own.template load_long<true>();
   if (thread == 0) {
     memory.candidates.found = 0;
   }

@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(256)
   const In* const x = call.x + (exists ? row * call.x_stride : 0);
   const vector_range<In> range(x, exists ? static_cast<int>(call.cols) : 0, call.memory);
   tile<In, V> own(range, lane, row_lanes);
-  own.load();
+  own.template load<true>();
   state<T> whole;
   if (call.folds) {
     tile<In, V> scaled = own;
@@ -172,7 +172,7 @@ __global__ void __launch_bounds__(256)
   const In* const x = call.x + (exists ? row * call.x_stride : 0);
   const vector_range<In> range(x, exists ? static_cast<int>(call.cols) : 0, call.memory);
   tile<In, V> own(range, lane, row_lanes);
-  own.load();
+  own.template load<true>();
   Entry entries[n];
 #pragma unroll
   for (int j = 0; j < V; ++j) {

@@ -118,6 +118,9 @@ __device__ inline float fast_exp2(float x) {
 /// 1 / x within 2^-22, for x and 1 / x of ordinary size.
 __device__ inline float fast_reciprocal(float x) { return __builtin_amdgcn_rcpf(x); }
 
+/// x * 2^n; 0 from n = 32 on.
+__device__ inline std::uint32_t shift_left(std::uint32_t x, int n) { return n >= 32 ? 0 : x << n; }
+
 /// A launch's dynamic shared memory, aligned to 16 bytes.
 __device__ inline unsigned char* dynamic_shared_memory() {
   extern __shared__ block16 dynamic[];
@@ -137,11 +140,12 @@ using words4 = std::uint32_t __attribute__((ext_vector_type(4)));
 // In global memory, which the compiler does not see where an address was computed as a number.
 using global_words4 = __attribute__((address_space(1))) words4;
 }  // namespace detail
-__device__ inline block16 load_once(const block16* from) {
+template <bool once>
+__device__ inline block16 load_vector(const block16* from) {
   const detail::words4 v = __builtin_nontemporal_load((const detail::global_words4*)from);
   return {{v.x, v.y, v.z, v.w}};
 }
-__device__ inline void store_once(block16* to, const block16& v) {
+__device__ inline void store_vector(block16* to, const block16& v) {
   const detail::words4 words = {v.words[0], v.words[1], v.words[2], v.words[3]};
   __builtin_nontemporal_store(words, (detail::global_words4*)to);
 }

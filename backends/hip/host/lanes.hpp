@@ -84,8 +84,12 @@ inline unsigned char* dynamic_shared_memory() { return simt::shared_memory(); }
 inline void forget_origin(int&) {}
 template <class T>
 void forget_origin(T*&) {}
-inline block16 load_once(const block16* from) { return *from; }
-inline void store_once(block16* to, const block16& v) { *to = v; }
+inline std::uint32_t shift_left(std::uint32_t x, int n) { return n >= 32 ? 0 : x << n; }
+template <bool once>
+block16 load_vector(const block16* from) {
+  return *from;
+}
+inline void store_vector(block16* to, const block16& v) { *to = v; }
 
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold::gpu
