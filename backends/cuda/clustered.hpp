@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(cluster_threads, sizeof(In) == 8 ? 2 : 4)
   tile<In, V> own(range, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
   own.load_long();
   own.apply(call.map);
-  const state<T> warp = fold_tile<lanes, precision_for<Out>, keep>(own, call.scale, lanes);
+  const state<T> warp = fold_part<lanes, precision_for<Out>, keep>(own, call.scale);
   if (threadIdx.x % lanes == 0) {
     memory.warps[threadIdx.x / lanes] = warp;
   }
@@ -84,7 +84,9 @@ __global__ void __launch_bounds__(cluster_threads, sizeof(In) == 8 ? 2 : 4)
     }
   }
   __syncthreads();
-  write_tile<op, keep>(own, call.y + row * call.y_stride + (range.base - x), call, result[0],
+  row_result<T> whole = result[0];
+  whole.far = false;  // for the compiler: it is
+  write_tile<op, keep>(own, call.y + row * call.y_stride + (range.base - x), call, whole,
                        warp.max);
 }
 

@@ -143,15 +143,24 @@ __device__ inline std::uint32_t shift_left(std::uint32_t x, int n) {
 }
 
 /// From global memory. `once`: for kernels that write little; those that write as much as they read
-/// are slower, measured, if what they read is the first to leave the cache.
+/// are slower, measured, if what they read is the first to leave the cache. So are loads and stores
+/// by __ldca and __stwb, which are strong ones, in kernels of unaligned rows.
 template <bool once>
 __device__ inline block16 load_vector(const block16* from) {
-  const auto* const at = reinterpret_cast<const uint4*>(from);
-  const uint4 v = once ? __ldcs(at) : __ldca(at);
+  uint4 v;
+  if constexpr (once) {
+    v = __ldcs(reinterpret_cast<const uint4*>(from));
+  } else {
+    asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(from));
+  }
   return {{v.x, v.y, v.z, v.w}};
 }
 __device__ inline void store_vector(block16* to, const block16& v) {
-  __stwb(reinterpret_cast<uint4*>(to), make_uint4(v.words[0], v.words[1], v.words[2], v.words[3]));
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.words[0]),
+               "r"(v.words[1]), "r"(v.words[2]), "r"(v.words[3])
+               : "memory");
 }
 
 }  // namespace SOFTFOLD_BACKEND

@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(sizeof(In) == 8 ? 512 : 1024, 1)
     forget_origin(thread);  // or the columns of all elements would be kept from row to row
     tile<In, V> own(range, thread, static_cast<int>(blockDim.x));
     if (direct) {
-      own.load_long();
+      own.load();
     } else {
       arrival.wait(round % 2);
       own.load(buffer);

@@ -112,6 +112,17 @@ row_plan in_chunks(std::int64_t vectors) {
   return plan;
 }
 
+/// Chunks of a block, so many that rows with fewer lists are still work for the device's blocks
+/// several times over. A row has no more lists than are merged quickly, and a block no more chunks
+/// than there is room for their states.
+int span_of_chunks(std::int64_t chunks, std::int64_t rows, const device_limits& device) {
+  constexpr std::int64_t most_lists = 256;
+  constexpr std::int64_t most_chunks = 128;
+  const std::int64_t blocks = 6 * std::int64_t{device.multiprocessors};
+  const std::int64_t lists = std::clamp<std::int64_t>((blocks + rows - 1) / rows, 1, most_lists);
+  return static_cast<int>(std::min((chunks + lists - 1) / lists, most_chunks));
+}
+
 row_plan in_chunks_read_twice(std::int64_t vectors, const device_limits& device) {
   row_plan plan = in_chunks(vectors);
   if (device.cache_bytes > 0) {  // half of it is for what is written
@@ -220,7 +231,6 @@ topk_plan plan_topk(const row_shape& shape, std::int64_t rows, std::int64_t k,
   const row_plan chunked = in_chunks(vectors);
   plan.chunks = chunked.chunks;
   constexpr std::int64_t most_listed = 128;
-  constexpr int most_lists = 256;
   const bool few_rows = rows < 2 * std::int64_t{device.multiprocessors};
   // A row by a warp; a longer one for smaller k, and if there is work for many warps. Its state has
   // the same bits as by the other way.
@@ -234,9 +244,9 @@ topk_plan plan_topk(const row_shape& shape, std::int64_t rows, std::int64_t k,
     plan.folds_as_pass = plan.threads == (by_lanes ? pass.lanes : pass.threads);
     return plan;
   }
-  if (has_packed_entries(shape) && k <= most_listed &&
-      (plan.chunks == 1 || (few_rows && plan.chunks <= most_lists))) {
+  if (has_packed_entries(shape) && k <= most_listed) {
     plan.kind = topk_plan_kind::lists;
+    plan.span = span_of_chunks(plan.chunks, rows, device);
     plan.threads = chunked.threads;
     while (plan.threads < chunk_threads && plan.threads < 2 * k) {  // the bound needs k threads
       plan.threads *= 2;

@@ -93,7 +93,7 @@ row_plan plan_pass(const row_shape& shape);
 enum class topk_plan_kind : std::uint8_t {
   lanes,    ///< the row in the registers of some lanes of a warp, k rounds or a sort
   bounded,  ///< a row of one chunk by a warp that keeps what exceeds a rising bound
-  lists,    ///< the k best of each chunk by a block, then a merge, if there are several
+  lists,    ///< the k best of each span of chunks by a block; a merge, if there are several
   groups,  ///< the largest element of each group of vectors; the k groups with the largest are read
 };
 
@@ -108,10 +108,13 @@ struct topk_plan {
   int group_vectors = 8;  ///< a power of two; 0: k is too large for groups, all elements compete
   std::int64_t groups = 0;
   int chunks = 1;               ///< of each row, as in a reduction
+  int span = 1;                 ///< kind lists: chunks of each block
   int threads = chunk_threads;  ///< of a block; the state of a row depends on it
   int capacity = 256;           ///< entries sorted at the end, a power of two
   bool split = false;  ///< chunks by blocks of their own, then a selection by one block a row
   bool shared_entries = true;  ///< what is sorted fits into shared memory
+
+  [[nodiscard]] int spans() const { return (chunks + span - 1) / span; }
 };
 
 /// Whether an element's key and column fit into the 8 bytes of an entry; else it has 16.

@@ -118,17 +118,23 @@ __device__ inline void write_tile(const tile<In, V>& tile, Out* to,
 }
 
 /// The state of the tiles of `count` lanes, whose own elements' maximum is `largest`; if `keep`,
-/// the tiles keep their exponentials, of precision p.
-template <int lanes, precision p, bool keep, class In, int V>
+/// the tiles keep their exponentials, of precision p. `skips`: see tile::sum.
+template <int lanes, precision p, bool keep, bool skips = false, class In, int V>
 __device__ inline state<arithmetic_t<In>> fold_tile(tile<In, V>& own, arithmetic_t<In> scale,
                                                     int count, arithmetic_t<In> largest) {
   const auto max = max_over_lanes(largest, count);
   own.next_pass();
   const auto f = frame<arithmetic_t<In>>::of(max, scale);
   constexpr precision used = keep ? p : precision::fast;
-  const auto sum = sum_over_lanes(own.template sum<used, keep>(f), count);
+  const auto sum = sum_over_lanes(own.template sum<used, keep, skips>(f), count);
   own.next_pass();
   return {max, sum};
+}
+
+/// The same of a part of a long row, of which many warps have less than their lanes could hold.
+template <int lanes, precision p, bool keep, class In, int V>
+__device__ inline state<arithmetic_t<In>> fold_part(tile<In, V>& own, arithmetic_t<In> scale) {
+  return fold_tile<lanes, p, keep, true>(own, scale, lanes, own.max());
 }
 
 template <int lanes, precision p, bool keep, class In, int V>
@@ -219,7 +225,7 @@ __global__ void __launch_bounds__(row_threads, least_resident(sizeof(In) == 8 ? 
   tile<In, V> own(range, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
   own.load_long();
   own.apply(call.map);
-  const state<T> warp = fold_tile<lanes, precision_for<Out>, keep>(own, call.scale, lanes);
+  const state<T> warp = fold_part<lanes, precision_for<Out>, keep>(own, call.scale);
   const state<T> whole = combine_over_block<lanes>(warp, call.scale, memory);
   write_tile<op, keep>(own, call.y + row * call.y_stride - range.head, call,
                        row_result<T>::of(whole, call.scale), warp.max);
@@ -313,7 +319,7 @@ __global__ void __launch_bounds__(chunk_threads) reduce_chunk(const reduction_ar
   own.template load_long<true>();
   own.apply(call.map);
   const state<T> whole = combine_over_block<lanes>(
-      fold_tile<lanes, precision::fast, false>(own, call.scale, lanes), call.scale, memory);
+      fold_part<lanes, precision::fast, false>(own, call.scale), call.scale, memory);
   if (threadIdx.x == 0) {
     if (call.result != nullptr) {
       write_result(whole, call.scale, call.kind, call.result, row);

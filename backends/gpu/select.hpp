@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Selection and sorting by a block: the k largest of n keys, in order.
+/// Selection and sorting by a block or a warp: the k largest of n keys, in order.
 #pragma once
 
 #include "device.hpp"
@@ -213,6 +213,60 @@ __device__ void for_each_selected(std::int64_t n, const cut<Key>& cut, select_me
     }
     __syncthreads();
   }
+}
+
+/// Moves those of n entries that exceed `bound` to the front, in any order, or the k best of them
+/// if they are more; then `bound` is raised to just below these. Returns their number. By one warp.
+template <int lanes>
+__device__ inline int keep_best(packed_entry* entries, int n, int k, packed_entry& bound) {
+  synchronize_warp();
+  const int lane = static_cast<int>(threadIdx.x) % lanes;
+  const auto reaching = [&](packed_entry least) {
+    int result = 0;
+#pragma unroll 1
+    for (int base = 0; base < n; base += lanes) {
+      result += count(ballot(base + lane < n && entries[base + lane] >= least));
+    }
+    return result;
+  };
+  packed_entry low = bound + 1;
+  int reach = reaching(low);
+  if (reach > k) {
+    packed_entry high = 0;
+#pragma unroll 1
+    for (int i = lane; i < n; i += lanes) {
+      high = entries[i] > high ? entries[i] : high;
+    }
+    for (int mask = lanes / 2; mask > 0; mask /= 2) {
+      const packed_entry other = shuffle_xor(high, mask);
+      high = other > high ? other : high;
+    }
+    // More than k entries reach `low`, fewer than k exceed `high`.
+    while (reach != k) {
+      const packed_entry middle = k == 1 ? high : low + (high - low + 1) / 2;
+      const int above = reaching(middle);
+      if (above >= k) {
+        low = middle;
+        reach = above;
+      } else {
+        high = middle - 1;
+      }
+    }
+    bound = low - 1;
+  }
+  int kept = 0;
+#pragma unroll 1
+  for (int base = 0; base < n; base += lanes) {
+    const packed_entry e = base + lane < n ? entries[base + lane] : 0;
+    const lane_mask keeps = ballot(e >= low);
+    synchronize_warp();  // all have read what is overwritten
+    if (e >= low) {
+      entries[kept + count(keeps & lanes_below())] = e;
+    }
+    kept += count(keeps);
+  }
+  synchronize_warp();
+  return kept;
 }
 
 /// Sorts `entries`[0, n) from large to small; n is a power of two. Bitonic: O(n log^2 n) compares.

@@ -31,10 +31,9 @@ topk_scratch scratch_of(const topk_call& call, const topk_plan& plan) {
     return sizes;
   }
   if (plan.kind == topk_plan_kind::lists) {
-    const std::size_t chunks = rows * static_cast<std::size_t>(plan.chunks);
-    if (plan.chunks > 1) {
-      sizes.states = call.folds() ? round_up(chunks * 8) : 0;
-      sizes.lists = chunks * static_cast<std::size_t>(call.k) * 8;
+    if (plan.spans() > 1) {
+      sizes.states = call.folds() ? round_up(rows * static_cast<std::size_t>(plan.chunks) * 8) : 0;
+      sizes.lists = rows * static_cast<std::size_t>(plan.spans() * call.k) * 8;
     }
     return sizes;
   }

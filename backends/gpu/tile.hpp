@@ -438,16 +438,17 @@ class tile {
     return largest_of(largest);
   }
 
-  /// The sum of the exponentials in a frame; if `keep`, they are kept for store.
-  template <precision p, bool keep>
+  /// The sum of the exponentials in a frame; if `keep`, they are kept for store. `skips`: for warps
+  /// most of which have whole vectors outside the range.
+  template <precision p, bool keep, bool skips = false>
   __device__ T sum(const frame<T>& f) {
     T total = 0;
-    const int size = range_.size();
+    [[maybe_unused]] const int size = range_.size();
     with_exponential<p>(f, [&](const auto& exponential) {
       T sums[2] = {0, 0};
 #pragma unroll
       for (int j = 0; j < V; ++j) {
-        if (j > 0 && number(j) >= size) {  // for most warps nothing would follow
+        if (skips && j > 0 && number(j) >= size) {
           break;
         }
 #pragma unroll
@@ -502,44 +503,42 @@ class tile {
     const int end_whole = range_.end_whole();
     auto* whole = reinterpret_cast<block16*>(to) + first_ * parts;
     forget_origin(whole);
-    block16 values[parts];
-    bool has_tail = false;
+    block16 last[parts];
+    bool has_last = false;
 #pragma unroll
     for (int j = 0; j < V; ++j) {
       const int v = number(j);
       if (v >= size) {
-        break;
+        continue;
       }
 #pragma unroll
       for (int part = 0; part < parts; ++part) {
-        values[part] = result(j, part);
+        last[part] = result(j, part);
       }
       if (j == 0 && v * width < range_.head) {
 #pragma unroll
         for (int part = 0; part < parts; ++part) {
           const int at = v * width + part * each;
-          store_elements(to + at, values[part], range_.head - at, range_.end - at);
+          store_elements(to + at, last[part], range_.head - at, range_.end - at);
         }
-        continue;
-      }
-      if (v >= end_whole) {  // the thread's last vector
-        has_tail = true;
-        break;
-      }
+      } else if (v < end_whole) {
 #pragma unroll
-      for (int part = 0; part < parts; ++part) {
-        block16* const at = whole + static_cast<unsigned>(j * step_ * parts + part);
-        if constexpr (global) {
-          store_vector(at, values[part]);
-        } else {
-          *at = values[part];
+        for (int part = 0; part < parts; ++part) {
+          block16* const at = whole + static_cast<unsigned>(j * step_ * parts + part);
+          if constexpr (global) {
+            store_vector(at, last[part]);
+          } else {
+            *at = last[part];
+          }
         }
+      } else {
+        has_last = true;
       }
     }
-    if (has_tail) {
+    if (has_last) {  // it is the thread's last vector
 #pragma unroll
       for (int part = 0; part < parts; ++part) {
-        store_elements(to + end_whole * width + part * each, values[part], 0,
+        store_elements(to + end_whole * width + part * each, last[part], 0,
                        range_.tail() - part * each);
       }
     }

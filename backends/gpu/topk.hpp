@@ -92,7 +92,7 @@ __device__ inline state<arithmetic_t<In>> scan_chunk(const topk_arguments<In>& c
   }
   own.next_pass();
   own.apply(call.map);
-  return fold_tile<lanes, precision::fast, false>(own, call.scale, lanes);
+  return fold_part<lanes, precision::fast, false>(own, call.scale);
 }
 
 /// A chunk of a row: its group maxima and its state, to global memory.
@@ -373,6 +373,8 @@ void launch_topk_with(const topk_call& call, const topk_plan& plan, void* scratc
       plan.group_vectors,
       plan.groups,
       plan.chunks,
+      plan.span,
+      plan.spans(),
       plan.capacity,
       sizes.keys > 0 ? reinterpret_cast<key_t<In>*>(memory) : nullptr,
       sizes.states > 0 ? reinterpret_cast<state<T>*>(memory + sizes.keys) : nullptr,
@@ -411,8 +413,9 @@ void launch_topk_with(const topk_call& call, const topk_plan& plan, void* scratc
       auto* const lists = sizes.lists > 0
                               ? reinterpret_cast<packed_entry*>(memory + sizes.keys + sizes.states)
                               : nullptr;
-      launch(stream, topk_chunk<lanes, In>, call.x.rows * plan.chunks, plan.threads, arguments,
-             lists);
+      const std::size_t states = arguments.folds ? plan.span * (plan.threads / lanes + 1) : 0;
+      launch_shared(stream, topk_chunks<lanes, In>, call.x.rows * plan.spans(), plan.threads,
+                    states * sizeof(state<T>), arguments, lists);
       if (lists != nullptr) {
         launch(stream, topk_merge<lanes, In>, call.x.rows, merge_threads, arguments,
                static_cast<const packed_entry*>(lists));

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Top-k for small k in one read: a block finds the k best elements of a chunk while its registers
-/// hold it, by a bound that at least k of them reach: the k-th largest of the maxima of its warps,
-/// groups of lanes, or threads. Hardly more elements reach it, and their ranks are counted. A
-/// second kernel merges the chunks' lists.
+/// Top-k for small k in one read: a block takes a row, or a span of it, chunk by chunk. Of the first
+/// chunk it makes a bound that at least k elements reach, the k-th largest of the maxima of its
+/// warps, groups of lanes, or threads. Hardly more elements of the chunk reach it, and of all later
+/// ones only those above it can be among the k best: for random rows about k each time that the
+/// number of elements doubles, if the bound is raised as often. The ranks of these candidates are
+/// counted. Of few rows several blocks take a span each, and a second kernel merges their lists.
 #pragma once
 
 #include "launch.hpp"
@@ -101,12 +103,96 @@ template <class T>
 struct topk_chunk_memory {
   candidate_list candidates;
   select_memory select;
-  fold_memory<T> fold;
+  chunk_memory<T> groups;
   std::uint32_t keys[chunk_threads];
   std::uint32_t bound;
 };
 
-/// The k best of a chunk, of which too many reach `bound`; `key`: the thread's largest. If none
+/// A key that at least k elements of a chunk reach, and hardly more; `key`: of the thread's
+/// largest, 0 if it has none. All threads of the block call it.
+///
+/// By the maxima of warps, of groups of 8 lanes, or of threads; if they are twice as many as k, or
+/// in ascending rows too many elements would reach the bound. Of the threads fewer than k may have
+/// elements: they have a vector each, and all are candidates.
+template <int lanes, class T>
+__device__ inline std::uint32_t bound_of_chunk(std::uint32_t key, int vectors, std::int64_t k,
+                                               topk_chunk_memory<T>& memory) {
+  const int threads = static_cast<int>(blockDim.x);
+  const int thread = static_cast<int>(threadIdx.x);
+  const auto suffice = [&](int group) {
+    return 2 * k * group <= threads && (k - 1) * group < vectors;
+  };
+  constexpr int few_lanes = 8;
+  const int group = suffice(lanes) ? lanes : suffice(few_lanes) ? few_lanes : 1;
+  if (group == 1) {
+    memory.keys[thread] = key;
+    __syncthreads();
+    if (thread < lanes) {
+      const std::uint32_t bound = bound_of_keys<lanes>(memory.keys, k);
+      if (thread == 0) {
+        memory.bound = bound;
+      }
+    }
+    __syncthreads();
+    return memory.bound;
+  }
+  std::uint32_t largest = key;
+  for (int mask = 1; mask < group; mask *= 2) {
+    const std::uint32_t other = shuffle_xor(largest, mask);
+    largest = other > largest ? other : largest;
+  }
+  if (thread % group == 0) {
+    memory.keys[thread / group] = largest;
+  }
+  __syncthreads();
+  return kth_of_few<lanes>(memory.keys, threads / group, k);
+}
+
+/// Adds the elements of a thread's vectors whose keys reach `least`.
+template <class In, int V>
+__device__ inline void append_reaching(const tile<In, V>& own, const vector_range<In>& range,
+                                       const In* x, std::uint32_t least, candidate_list& list) {
+  using T = arithmetic_t<In>;
+  constexpr int width = vector_width<In>;
+  const T value_of_least = core::value_of_key<T>(least);
+#pragma unroll
+  for (int j = 0; j < V; ++j) {
+    if (own.max(j) < value_of_least || list.is_full()) {
+      continue;
+    }
+#pragma unroll
+    for (int i = 0; i < width; ++i) {
+      const T value = own.element(j, i);
+      if (!(value < value_of_least)) {  // also NaN
+        const int at = own.number(j) * width + i;
+        const std::uint32_t key = core::order_key(value);
+        if (key >= least && range.has(at)) {
+          list.append(entry_of<packed_entry>::make(key, range.base + at - x));
+        }
+      }
+    }
+  }
+}
+
+/// Leaves the k best of more candidates, and returns the key of the last of them. All threads of
+/// the block call it, after a barrier.
+template <int lanes, class T>
+__device__ inline std::uint32_t keep_best_candidates(int n, std::int64_t k,
+                                                     topk_chunk_memory<T>& memory) {
+  if (threadIdx.x < lanes) {
+    packed_entry below = 0;
+    const int kept =
+        keep_best<lanes>(memory.candidates.entries, n, static_cast<int>(k), below);
+    if (threadIdx.x == 0) {
+      memory.candidates.found = kept;
+      memory.bound = entry_of<packed_entry>::key(below + 1);
+    }
+  }
+  __syncthreads();
+  return memory.bound;
+}
+
+/// The k best of a span, of which too many reach `bound`; `key`: the thread's largest. If none
 /// exceeds the bound, as in rows of equal numbers, the first columns are the best, and as many
 /// vectors are read again as it takes; else all, three times or more.
 template <int lanes, class In, class T, class Emit>
@@ -173,105 +259,94 @@ __device__ void rank_many(const topk_arguments<In>& call, const In* x,
   rank_entries(memory.candidates.entries, memory.candidates.found, call.k, emit);
 }
 
-/// The list of a chunk to `lists`, its state to call.parts; or, if there are no lists, the results
-/// of a row of one chunk.
+/// The list of a span to `lists`, its chunks' states to call.parts; or, if there are no lists, the
+/// results of a row.
 template <int lanes, class In>
 __global__ void __launch_bounds__(chunk_threads, least_resident(4))
-    topk_chunk(const topk_arguments<In> call, packed_entry* lists) {
+    topk_chunks(const topk_arguments<In> call, packed_entry* lists) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
   }
   using T = arithmetic_t<In>;
-  constexpr int width = vector_width<In>;
   const int threads = static_cast<int>(blockDim.x);
   const int warps = threads / lanes;
   __shared__ topk_chunk_memory<T> memory;
-  const std::int64_t row = blockIdx.x / static_cast<unsigned>(call.chunks);
-  const int chunk = static_cast<int>(blockIdx.x % static_cast<unsigned>(call.chunks));
+  auto* const warp_states = reinterpret_cast<state<T>*>(dynamic_shared_memory());
+  state<T>* const chunk_states = warp_states + call.span * warps;
+  const std::int64_t row = blockIdx.x / static_cast<unsigned>(call.spans);
+  const int first = static_cast<int>(blockIdx.x % static_cast<unsigned>(call.spans)) * call.span;
+  const int chunks = call.chunks - first < call.span ? call.chunks - first : call.span;
   const In* const x = call.x + row * call.x_stride;
-  const vector_range<In> range(x, call.cols, call.memory, std::int64_t{chunk} * chunk_vectors,
-                               chunk_vectors);
-  const int thread = static_cast<int>(threadIdx.x);
-  const int lane = thread % lanes;
-  const int warp = thread / lanes;
-  tile<In, chunk_vectors_each> own(range, thread, threads);
-  own.template load_long<true>();
-  if (thread == 0) {
+  const int lane = static_cast<int>(threadIdx.x) % lanes;
+  const int warp = static_cast<int>(threadIdx.x) / lanes;
+  if (threadIdx.x == 0) {
     memory.candidates.found = 0;
   }
-  const std::uint32_t key = thread < range.size() ? core::order_key(own.max()) : 0;
-  own.next_pass();
+  std::uint32_t largest = 0;  // key of the thread
+  std::uint32_t bound = 0;    // reached by k elements of the chunks until now
+  // Few: the ranks of a row are counted. As many: elements might be lost in the next chunk.
+  const int many = static_cast<int>(3 * call.k) + lanes;
+#pragma unroll 1
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    const vector_range<In> range(x, call.cols, call.memory,
+                                 std::int64_t{first + chunk} * chunk_vectors, chunk_vectors);
+    int thread = static_cast<int>(threadIdx.x);
+    forget_origin(thread);  // or the vectors' places would be kept from chunk to chunk
+    tile<In, chunk_vectors_each> own(range, thread, threads);
+    own.template load_long<true>();
+    const std::uint32_t key = thread < range.size() ? core::order_key(own.max()) : 0;
+    own.next_pass();
+    largest = key > largest ? key : largest;
 
-  // By the maxima of warps, of groups of 8 lanes, or of threads; if they are twice as many as k, or
-  // in ascending rows too many elements would reach the bound. Of the threads fewer than k may have
-  // elements: they have a vector each, and all are candidates.
-  const auto suffice = [&](int group) {
-    return 2 * call.k * group <= threads && (call.k - 1) * group < range.size();
-  };
-  constexpr int few_lanes = 8;
-  const int group = suffice(lanes) ? lanes : suffice(few_lanes) ? few_lanes : 1;
-  const bool few = group > 1;
-  std::uint32_t largest = key;
-  if (few) {
-    for (int mask = 1; mask < group; mask *= 2) {
-      const std::uint32_t other = shuffle_xor(largest, mask);
-      largest = other > largest ? other : largest;
+    // Of later elements those equal to the bound come after k that are as large.
+    std::uint32_t least = bound + (bound != ~std::uint32_t{0} ? 1 : 0);
+    bool is_due = (chunk & (chunk + 1)) == 0 && chunk + 1 < chunks;
+    if (chunk == 0 ||
+        __syncthreads_or(2 * count(ballot(key >= least)) > lanes ? 1 : 0) != 0) {
+      const std::uint32_t own_bound = bound_of_chunk<lanes>(key, range.size(), call.k, memory);
+      if (own_bound > bound) {
+        bound = own_bound;
+        least = own_bound;
+      }
+      is_due = chunk + 1 < chunks;
     }
-    if (lane % group == 0) {
-      memory.keys[thread / group] = largest;
+    if (key >= least && key != 0) {
+      append_reaching(own, range, x, least, memory.candidates);
     }
-  } else {
-    memory.keys[thread] = key;
+    own.next_pass();
+    if (call.folds) {
+      own.apply(call.map);
+      const state<T> folded = fold_part<lanes, precision::fast, false>(own, call.scale);
+      if (lane == 0) {
+        warp_states[chunk * warps + warp] = folded;
+      }
+    }
+    if (is_due) {
+      __syncthreads();
+      const int found = memory.candidates.found;
+      __syncthreads();
+      if (found > many && found <= candidate_list::capacity) {
+        bound = keep_best_candidates<lanes>(found, call.k, memory);
+      }
+    }
   }
   __syncthreads();
-  std::uint32_t bound = 0;
-  if (few) {
-    bound = kth_of_few<lanes>(memory.keys, threads / group, call.k);
-  } else {
-    if (warp == 0) {
-      const std::uint32_t of_keys = bound_of_keys<lanes>(memory.keys, call.k);
+
+  state<T> whole;
+  if (call.folds) {
+    for (int chunk = warp; chunk < chunks; chunk += warps) {
+      const state<T> s = combine_states<lanes>(warp_states + chunk * warps, warps, call.scale);
       if (lane == 0) {
-        memory.bound = of_keys;
+        chunk_states[chunk] = s;
       }
     }
     __syncthreads();
-    bound = memory.bound;
-  }
-  if (key >= bound && key != 0) {
-    const T least = core::value_of_key<T>(bound);
-#pragma unroll
-    for (int j = 0; j < chunk_vectors_each; ++j) {
-      if (memory.candidates.is_full()) {
-        break;
+    if (lists != nullptr) {
+      for (int chunk = static_cast<int>(threadIdx.x); chunk < chunks; chunk += threads) {
+        call.parts[row * call.chunks + first + chunk] = chunk_states[chunk];
       }
-#pragma unroll
-      for (int i = 0; i < width; ++i) {
-        const T value = own.element(j, i);
-        if (!(value < least)) {  // also NaN
-          const int at = own.number(j) * width + i;
-          const std::uint32_t k = core::order_key(value);
-          if (k >= bound && range.has(at)) {
-            memory.candidates.append(entry_of<packed_entry>::make(k, range.base + at - x));
-          }
-        }
-      }
-    }
-  }
-  own.next_pass();
-  if (call.folds) {
-    own.apply(call.map);
-    const state<T> folded = fold_tile<lanes, precision::fast, false>(own, call.scale, lanes);
-    if (lane == 0) {
-      memory.fold.warps[warp] = folded;
-    }
-  }
-  __syncthreads();
-
-  state<T> whole;  // of the chunk, in the order of combine_over_block
-  if (call.folds && (lists == nullptr || warp == 0)) {
-    whole = combine_states<lanes>(memory.fold.warps.data(), warps, call.scale);
-    if (thread == 0 && lists != nullptr) {
-      call.parts[blockIdx.x] = whole;
+    } else {
+      whole = combine_chunks<lanes>(chunk_states, chunks, call.scale, memory.groups);
     }
   }
   const auto emit = [&](std::int64_t rank, packed_entry e) {
@@ -284,16 +359,18 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
   if (memory.candidates.found <= candidate_list::capacity) {
     rank_entries(memory.candidates.entries, memory.candidates.found, call.k, emit);
   } else {
-    rank_many<lanes>(call, x, range, key, bound, memory, emit);
+    const vector_range<In> span(x, call.cols, call.memory, std::int64_t{first} * chunk_vectors,
+                                chunks * chunk_vectors);
+    rank_many<lanes>(call, x, span, largest, bound, memory, emit);
   }
-  if (lists == nullptr && thread == 0) {
+  if (lists == nullptr && threadIdx.x == 0) {
     write_state(call, row, whole);
   }
 }
 
-/// The k best of a row from the lists of its chunks, and its state from theirs. All chunks but the
-/// last have k elements or more, so k elements at least reach the smallest of the elements of rank
-/// k / (chunks - 1), rounded up; and k reach the last of any list.
+/// The k best of a row from the lists of its spans, and its state from those of its chunks. All
+/// spans but the last have k elements or more, so k elements at least reach the smallest of the
+/// elements of rank k / (spans - 1), rounded up; and k reach the last of any list.
 template <int lanes, class In>
 __global__ void __launch_bounds__(merge_threads)
     topk_merge(const topk_arguments<In> call, const packed_entry* lists) {
@@ -304,21 +381,23 @@ __global__ void __launch_bounds__(merge_threads)
   __shared__ candidate_list candidates;
   __shared__ select_memory select;
   __shared__ packed_entry bound;
+  __shared__ chunk_memory<T> groups;
   __shared__ shared_array<state<T>, 1> row_state;
   const std::int64_t row = blockIdx.x;
   const In* const x = call.x + row * call.x_stride;
-  const std::int64_t n = call.k * call.chunks;
+  const int spans = call.spans;
+  const std::int64_t n = call.k * spans;
   lists += row * n;
   if (threadIdx.x < lanes) {
     const int lane = static_cast<int>(threadIdx.x);
-    const std::int64_t rank = (call.k + call.chunks - 2) / (call.chunks - 1);
+    const std::int64_t rank = (call.k + spans - 2) / (spans - 1);
     packed_entry least = ~packed_entry{0};
     packed_entry last = 0;
-    for (int c = lane; c < call.chunks; c += lanes) {
+    for (int c = lane; c < spans; c += lanes) {
       const packed_entry* const list = lists + c * call.k;
       const packed_entry at_rank = list[rank - 1];
       const packed_entry at_end = list[call.k - 1];
-      least = c < call.chunks - 1 && at_rank < least ? at_rank : least;
+      least = c < spans - 1 && at_rank < least ? at_rank : least;
       last = at_end > last ? at_end : last;
     }
     for (int mask = lanes / 2; mask > 0; mask /= 2) {
@@ -327,13 +406,15 @@ __global__ void __launch_bounds__(merge_threads)
       least = other_least < least ? other_least : least;
       last = other_last > last ? other_last : last;
     }
-    state<T> whole;
-    if (call.folds) {
-      whole = combine_states<lanes>(call.parts + row * call.chunks, call.chunks, call.scale);
-    }
     if (lane == 0) {
       bound = last > least ? last : least;
       candidates.found = 0;
+    }
+  }
+  if (call.folds && (threadIdx.x < lanes || call.chunks > most_chunks_read_by_all)) {
+    const state<T> whole =
+        combine_chunks<lanes>(call.parts + row * call.chunks, call.chunks, call.scale, groups);
+    if (threadIdx.x == 0) {
       row_state[0] = whole;
     }
   }
@@ -356,7 +437,7 @@ __global__ void __launch_bounds__(merge_threads)
                              [&](std::int64_t i) { candidates.append(lists[i]); });
     __syncthreads();
   }
-  const state<T> whole = row_state[0];
+  const state<T> whole = call.folds ? row_state[0] : state<T>{};
   rank_entries(candidates.entries, candidates.found, call.k,
                [&](std::int64_t rank, packed_entry e) {
                  write_ranked<packed_entry>(call, x, row, rank, e, whole);

@@ -39,6 +39,8 @@ struct topk_arguments {
   int group_vectors;
   std::int64_t groups;
   int chunks;
+  int span;   ///< chunks of a block that makes a list
+  int spans;  ///< of a row
   int capacity;
   key_t<In>* keys;  ///< in global memory, of all rows, or null
   state<T>* parts;  ///< in global memory, of all rows' chunks, or null
