@@ -143,8 +143,7 @@ __device__ inline std::uint32_t shift_left(std::uint32_t x, int n) {
 }
 
 /// From global memory. `once`: for kernels that write little; those that write as much as they read
-/// are slower, measured, if what they read is the first to leave the cache. So are loads and stores
-/// by __ldca and __stwb, which are strong ones, in kernels of unaligned rows.
+/// are slower, measured, if what they read is the first to leave the cache.
 template <bool once>
 __device__ inline block16 load_vector(const block16* from) {
   uint4 v;

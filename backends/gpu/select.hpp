@@ -269,6 +269,22 @@ __device__ inline int keep_best(packed_entry* entries, int n, int k, packed_entr
   return kept;
 }
 
+/// The k-th largest of the keys of a warp's lanes.
+template <int lanes>
+__device__ inline std::uint32_t kth_of_lanes(std::uint32_t key, int k) {
+  const int lane = static_cast<int>(threadIdx.x) % lanes;
+#pragma unroll
+  for (int size = 2; size <= lanes; size *= 2) {
+#pragma unroll
+    for (int step = size / 2; step > 0; step /= 2) {
+      const std::uint32_t other = shuffle_xor(key, step);
+      const bool larger = ((lane & step) == 0) == ((lane & size) == 0);
+      key = (other > key) == larger ? other : key;
+    }
+  }
+  return shuffle(key, k - 1);
+}
+
 /// Sorts `entries`[0, n) from large to small; n is a power of two. Bitonic: O(n log^2 n) compares.
 /// All threads of the block call it. A warp sorts few entries by itself, without the block's
 /// barriers.

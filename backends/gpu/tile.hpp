@@ -360,10 +360,11 @@ class tile {
     }
   }
 
-  /// The same as load, quicker where most threads' vectors are all inside.
+  /// The same as load, by all lanes of a warp, and quicker if all their vectors are inside. Lanes
+  /// that went different ways would wait for memory one after the other.
   template <bool once = false>
   __device__ void load_long() {
-    if (is_inside()) {
+    if (ballot(!is_inside()) == 0) {
       load_inside<once>();
     } else {
       load<once>();

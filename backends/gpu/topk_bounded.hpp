@@ -16,22 +16,6 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// The k-th largest of the keys of a warp's lanes.
-template <int lanes>
-__device__ inline std::uint32_t kth_of_lanes(std::uint32_t key, int k) {
-  const int lane = static_cast<int>(threadIdx.x) % lanes;
-#pragma unroll
-  for (int size = 2; size <= lanes; size *= 2) {
-#pragma unroll
-    for (int step = size / 2; step > 0; step /= 2) {
-      const std::uint32_t other = shuffle_xor(key, step);
-      const bool larger = ((lane & step) == 0) == ((lane & size) == 0);
-      key = (other > key) == larger ? other : key;
-    }
-  }
-  return shuffle(key, k - 1);
-}
-
 /// A number that the k-th largest of a warp's keys, `each` of every lane, reaches, and few more do;
 /// 0 if fewer than k are not 0.
 template <int lanes, int each>

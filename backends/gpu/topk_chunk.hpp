@@ -85,22 +85,17 @@ __device__ inline std::uint32_t bound_of_keys(const std::uint32_t* keys, std::in
   return bound;
 }
 
-/// The k-th largest of a few keys, k <= `keys` <= lanes; by every warp.
-template <int lanes>
-__device__ inline std::uint32_t kth_of_few(const std::uint32_t* memory, int keys, std::int64_t k) {
-  const int lane = static_cast<int>(threadIdx.x) % lanes;
-  const std::uint32_t own = lane < keys ? memory[lane] : 0;
-  int before = lane < keys ? 0 : keys;
-  for (int i = 0; i < keys; ++i) {
-    before += memory[i] > own || (memory[i] == own && i < lane) ? 1 : 0;
-  }
-  return shuffle(own, first_lane(ballot(before == k - 1)));
-}
-
 inline constexpr int merge_threads = 128;
+
+/// Vectors that a block keeps before it looks at their elements, at most.
+inline constexpr int most_kept_vectors = 512;
 
 template <class T>
 struct topk_chunk_memory {
+  block16 vectors[most_kept_vectors];
+  int numbers[most_kept_vectors];  ///< of the vectors, in their span
+  int kept;
+  bool lost;  ///< there was no room for a vector
   candidate_list candidates;
   select_memory select;
   chunk_memory<T> groups;
@@ -145,51 +140,76 @@ __device__ inline std::uint32_t bound_of_chunk(std::uint32_t key, int vectors, s
     memory.keys[thread / group] = largest;
   }
   __syncthreads();
-  return kth_of_few<lanes>(memory.keys, threads / group, k);
+  const int lane = thread % lanes;
+  return kth_of_lanes<lanes>(lane < threads / group ? memory.keys[lane] : 0, static_cast<int>(k));
 }
 
-/// Adds the elements of a thread's vectors whose keys reach `least`.
+/// Keeps those of a thread's vectors that have an element whose key reaches `least`; `first`: the
+/// chunk's first vector in the span. It takes the same few instructions for one lane as for many.
 template <class In, int V>
-__device__ inline void append_reaching(const tile<In, V>& own, const vector_range<In>& range,
-                                       const In* x, std::uint32_t least, candidate_list& list) {
-  using T = arithmetic_t<In>;
-  constexpr int width = vector_width<In>;
-  const T value_of_least = core::value_of_key<T>(least);
+__device__ inline void keep_reaching(const tile<In, V>& own, int first, std::uint32_t least,
+                                     topk_chunk_memory<arithmetic_t<In>>& memory) {
+  const unsigned reaching = own.reaching(core::value_of_key<arithmetic_t<In>>(least));
+  int at = atomicAdd(&memory.kept, count_bits(reaching));
 #pragma unroll
   for (int j = 0; j < V; ++j) {
-    if (own.max(j) < value_of_least || list.is_full()) {
-      continue;
-    }
-#pragma unroll
-    for (int i = 0; i < width; ++i) {
-      const T value = own.element(j, i);
-      if (!(value < value_of_least)) {  // also NaN
-        const int at = own.number(j) * width + i;
-        const std::uint32_t key = core::order_key(value);
-        if (key >= least && range.has(at)) {
-          list.append(entry_of<packed_entry>::make(key, range.base + at - x));
-        }
+    if ((reaching >> j & 1U) != 0) {
+      if (at < most_kept_vectors) {
+        memory.vectors[at] = own.vector(j);
+        memory.numbers[at] = first + own.number(j);
+      } else {
+        memory.lost = true;
       }
+      ++at;
     }
   }
 }
 
-/// Leaves the k best of more candidates, and returns the key of the last of them. All threads of
-/// the block call it, after a barrier.
-template <int lanes, class T>
-__device__ inline std::uint32_t keep_best_candidates(int n, std::int64_t k,
-                                                     topk_chunk_memory<T>& memory) {
+/// Takes the candidates, elements whose keys reach `bound`, out of the vectors that were kept; of
+/// more than `most` it leaves the k best and raises `bound` to the last of them. `column`: of the
+/// span's first vector's first element, below 0 if that is not the row's. All threads of the block
+/// call it.
+template <int lanes, class In>
+__device__ inline void look_at_kept(const topk_arguments<In>& call, std::int64_t column, int most,
+                                    std::uint32_t& bound,
+                                    topk_chunk_memory<arithmetic_t<In>>& memory) {
+  constexpr int width = vector_width<In>;
+  __syncthreads();
+  const int n = memory.kept < most_kept_vectors ? memory.kept : most_kept_vectors;
+#pragma unroll 1
+  for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) {
+    const block16 elements = memory.vectors[i];
+    const std::int64_t first = column + std::int64_t{memory.numbers[i]} * width;
+#pragma unroll
+    for (int e = 0; e < width; ++e) {
+      const std::uint32_t key = core::order_key(element_of<In>(elements, e));
+      const std::int64_t at = first + e;
+      if (key >= bound && at >= 0 && at < call.cols) {
+        memory.candidates.append(entry_of<packed_entry>::make(key, at));
+      }
+    }
+  }
+  __syncthreads();
+  const int found = memory.candidates.found;
+  if (threadIdx.x == 0) {
+    memory.kept = 0;
+  }
+  __syncthreads();
+  if (found <= most || found > candidate_list::capacity) {
+    return;
+  }
   if (threadIdx.x < lanes) {
-    packed_entry below = 0;
-    const int kept =
-        keep_best<lanes>(memory.candidates.entries, n, static_cast<int>(k), below);
+    packed_entry below = packed_entry{bound} << 32;
+    below -= below != 0 ? 1 : 0;
+    const int kept = keep_best<lanes>(memory.candidates.entries, found,
+                                      static_cast<int>(call.k), below);
     if (threadIdx.x == 0) {
       memory.candidates.found = kept;
       memory.bound = entry_of<packed_entry>::key(below + 1);
     }
   }
   __syncthreads();
-  return memory.bound;
+  bound = memory.bound;
 }
 
 /// The k best of a span, of which too many reach `bound`; `key`: the thread's largest. If none
@@ -281,11 +301,15 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
   const int warp = static_cast<int>(threadIdx.x) / lanes;
   if (threadIdx.x == 0) {
     memory.candidates.found = 0;
+    memory.kept = 0;
+    memory.lost = false;
   }
+  const int k = static_cast<int>(call.k);
+  const vector_range<In> span(x, call.cols, call.memory, std::int64_t{first} * chunk_vectors,
+                              chunks * chunk_vectors);
+  const std::int64_t column = span.base - x;
   std::uint32_t largest = 0;  // key of the thread
   std::uint32_t bound = 0;    // reached by k elements of the chunks until now
-  // Few: the ranks of a row are counted. As many: elements might be lost in the next chunk.
-  const int many = static_cast<int>(3 * call.k) + lanes;
 #pragma unroll 1
   for (int chunk = 0; chunk < chunks; ++chunk) {
     const vector_range<In> range(x, call.cols, call.memory,
@@ -293,44 +317,54 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
     int thread = static_cast<int>(threadIdx.x);
     forget_origin(thread);  // or the vectors' places would be kept from chunk to chunk
     tile<In, chunk_vectors_each> own(range, thread, threads);
-    own.template load_long<true>();
-    const std::uint32_t key = thread < range.size() ? core::order_key(own.max()) : 0;
+    const bool warp_has_some = warp * lanes < range.size();
+    T max = -infinity<T>;
+    if (warp_has_some) {
+      own.template load_long<true>();
+      max = own.max();
+    }
+    const std::uint32_t key = thread < range.size() ? core::order_key(max) : 0;
     own.next_pass();
     largest = key > largest ? key : largest;
 
     // Of later elements those equal to the bound come after k that are as large.
     std::uint32_t least = bound + (bound != ~std::uint32_t{0} ? 1 : 0);
-    bool is_due = (chunk & (chunk + 1)) == 0 && chunk + 1 < chunks;
-    if (chunk == 0 ||
-        __syncthreads_or(2 * count(ballot(key >= least)) > lanes ? 1 : 0) != 0) {
+    // For random rows the bound leaves about k candidates of each chunk: it is raised whenever as
+    // many elements were read again, and before there are too many.
+    bool is_due = chunk > 0 && (chunk & (chunk + 1)) == 0 && k * (chunk + 1) >= chunk_threads;
+    if (chunk == 0) {
+      bound = bound_of_chunk<lanes>(key, range.size(), call.k, memory);
+      least = bound;
+    } else if (__syncthreads_or(2 * count(ballot(key >= least)) > lanes ? 1 : 0) != 0) {
       const std::uint32_t own_bound = bound_of_chunk<lanes>(key, range.size(), call.k, memory);
       if (own_bound > bound) {
         bound = own_bound;
         least = own_bound;
       }
-      is_due = chunk + 1 < chunks;
+      is_due = true;
     }
     if (key >= least && key != 0) {
-      append_reaching(own, range, x, least, memory.candidates);
+      keep_reaching(own, chunk * chunk_vectors, least, memory);
     }
     own.next_pass();
     if (call.folds) {
-      own.apply(call.map);
-      const state<T> folded = fold_part<lanes, precision::fast, false>(own, call.scale);
+      state<T> folded;
+      if (warp_has_some) {
+        if (call.map != element_map::none) {
+          own.apply(call.map);
+          max = own.max();
+        }
+        folded = fold_tile<lanes, precision::fast, false, true>(own, call.scale, lanes, max);
+      }
       if (lane == 0) {
         warp_states[chunk * warps + warp] = folded;
       }
     }
-    if (is_due) {
-      __syncthreads();
-      const int found = memory.candidates.found;
-      __syncthreads();
-      if (found > many && found <= candidate_list::capacity) {
-        bound = keep_best_candidates<lanes>(found, call.k, memory);
-      }
+    if (is_due && chunk + 1 < chunks) {
+      look_at_kept<lanes>(call, column, 3 * k + lanes, bound, memory);
     }
   }
-  __syncthreads();
+  look_at_kept<lanes>(call, column, k + 2 * lanes, bound, memory);
 
   state<T> whole;
   if (call.folds) {
@@ -356,11 +390,9 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
       write_ranked<packed_entry>(call, x, row, rank, e, whole);
     }
   };
-  if (memory.candidates.found <= candidate_list::capacity) {
+  if (!memory.lost && memory.candidates.found <= candidate_list::capacity) {
     rank_entries(memory.candidates.entries, memory.candidates.found, call.k, emit);
   } else {
-    const vector_range<In> span(x, call.cols, call.memory, std::int64_t{first} * chunk_vectors,
-                                chunks * chunk_vectors);
     rank_many<lanes>(call, x, span, largest, bound, memory, emit);
   }
   if (lists == nullptr && threadIdx.x == 0) {
