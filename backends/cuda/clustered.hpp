@@ -76,8 +76,8 @@ __global__ void __launch_bounds__(cluster_threads, sizeof(In) == 8 ? 2 : 4)
   // One warp combines; if all did, as where a block is alone on its multiprocessor, they would take
   // the instructions of other blocks, in waiting, too.
   if (threadIdx.x < lanes) {
-    const state<T> block = combine_states<lanes>(
-        memory.warps.data(), static_cast<int>(blockDim.x) / lanes, call.scale);
+    const state<T> block = combine_states<lanes>(memory.warps.data(),
+                                                 static_cast<int>(blockDim.x) / lanes, call.scale);
     const state<T> whole = combine_over_cluster<lanes>(block, call.scale, blocks, states, 0);
     if (threadIdx.x == 0) {
       result[0] = row_result<T>::of(whole, call.scale);
@@ -86,8 +86,7 @@ __global__ void __launch_bounds__(cluster_threads, sizeof(In) == 8 ? 2 : 4)
   __syncthreads();
   row_result<T> whole = result[0];
   whole.far = false;  // for the compiler: it is
-  write_tile<op, keep>(own, call.y + row * call.y_stride + (range.base - x), call, whole,
-                       warp.max);
+  write_tile<op, keep>(own, call.y + row * call.y_stride + (range.base - x), call, whole, warp.max);
 }
 
 #else

@@ -92,9 +92,16 @@ __global__ void __launch_bounds__(chunk_threads, sizeof(In) == 8 ? 2 : 4)
   const int count = parts * (chunked ? 1 : part_warps);
   state<T>* const row_states = states + row * count;
   if constexpr (chunked) {
-    const state<T> chunk = combine_over_block<lanes>(warp, call.scale, memory);
-    if (threadIdx.x == 0) {
-      row_states[number] = chunk;
+    if (threadIdx.x % lanes == 0) {
+      memory.warps[threadIdx.x / lanes] = warp;
+    }
+    __syncthreads();
+    if (threadIdx.x < lanes) {
+      const state<T> chunk = combine_states<lanes>(
+          memory.warps.data(), static_cast<int>(blockDim.x) / lanes, call.scale);
+      if (threadIdx.x == 0) {
+        row_states[number] = chunk;
+      }
     }
   } else if (exists && thread % lanes == 0) {
     row_states[number * part_warps + thread / lanes] = warp;
@@ -102,7 +109,14 @@ __global__ void __launch_bounds__(chunk_threads, sizeof(In) == 8 ? 2 : 4)
   wait_for_blocks(barriers + 2 * row, blocks);
   state<T> whole;
   if constexpr (chunked) {
-    whole = combine_states<lanes>(row_states, parts, call.scale);
+    if (threadIdx.x < lanes) {
+      whole = combine_states<lanes>(row_states, parts, call.scale);
+      if (threadIdx.x == 0) {
+        whole_parts[0] = whole;
+      }
+    }
+    __syncthreads();
+    whole = whole_parts[0];
   } else {
     for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x)) {
       all[i] = row_states[i];

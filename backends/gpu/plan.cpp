@@ -153,10 +153,10 @@ row_plan plan_map(const row_shape& shape, const device_limits& device) {
   if (vectors <= device.cluster_blocks * most_of_part) {
     return by_parts(row_plan_kind::cluster, vectors, most_of_part, device);
   }
-  // Two or more blocks on a multiprocessor, while a cluster of them can hold the row. The kernel for
-  // f64 takes more registers.
+  // Two or more blocks on a multiprocessor, while a cluster of them can hold the row. The kernel
+  // for f64 takes more registers.
   for (const int threads : {most_threads / 2, shape.element_bytes == 8 ? 0 : most_threads}) {
-    const std::int64_t most_streamed = threads * vectors_each;
+    const std::int64_t most_streamed = std::int64_t{threads} * vectors_each;
     if (vectors <= device.cluster_blocks * most_streamed) {
       return by_parts(row_plan_kind::stream, vectors, most_streamed, device);
     }

@@ -419,6 +419,15 @@ class tile {
     }
     return result;
   }
+  /// A bit for each vector that has a NaN or an element above `bound`.
+  [[nodiscard]] __device__ unsigned exceeding(T bound) const {
+    unsigned result = 0;
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      result |= max(j) <= bound ? 0U : 1U << j;
+    }
+    return result;
+  }
 
   [[nodiscard]] __device__ T max() const {
     block16 largest = vectors_[0];

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Top-k for small k in one read: a block takes a row, or a span of it, chunk by chunk. Of the first
-/// chunk it makes a bound that at least k elements reach, the k-th largest of the maxima of its
-/// warps, groups of lanes, or threads. Hardly more elements of the chunk reach it, and of all later
-/// ones only those above it can be among the k best: for random rows about k each time that the
-/// number of elements doubles, if the bound is raised as often. The ranks of these candidates are
-/// counted. Of few rows several blocks take a span each, and a second kernel merges their lists.
+/// Top-k for small k in one read: a block takes a row, or a span of it, chunk by chunk. Of the
+/// first chunk it makes a bound that at least k elements reach, the k-th largest of the maxima of
+/// its warps, groups of lanes, or threads. Hardly more elements of the chunk reach it, and of all
+/// later ones only those above it can be among the k best: for random rows about k each time that
+/// the number of elements doubles, if the bound is raised as often. The ranks of these candidates
+/// are counted. Of few rows several blocks take a span each, and a second kernel merges their
+/// lists.
 #pragma once
 
 #include "launch.hpp"
@@ -144,16 +145,56 @@ __device__ inline std::uint32_t bound_of_chunk(std::uint32_t key, int vectors, s
   return kth_of_lanes<lanes>(lane < threads / group ? memory.keys[lane] : 0, static_cast<int>(k));
 }
 
-/// Keeps those of a thread's vectors that have an element whose key reaches `least`; `first`: the
-/// chunk's first vector in the span. It takes the same few instructions for one lane as for many.
-template <class In, int V>
-__device__ inline void keep_reaching(const tile<In, V>& own, int first, std::uint32_t least,
-                                     topk_chunk_memory<arithmetic_t<In>>& memory) {
-  const unsigned reaching = own.reaching(core::value_of_key<arithmetic_t<In>>(least));
-  int at = atomicAdd(&memory.kept, count_bits(reaching));
+/// Of a block's vectors whose largest element is `bound`, a bit for each of the thread's in `ties`,
+/// those with the chunk's k first such elements. All threads of the block call it.
+template <int lanes, class In, int V>
+__device__ inline unsigned first_of_ties(const tile<In, V>& own, unsigned ties,
+                                         arithmetic_t<In> bound, int k,
+                                         topk_chunk_memory<arithmetic_t<In>>& memory) {
+  const int lane = static_cast<int>(threadIdx.x) % lanes;
+  const int warp = static_cast<int>(threadIdx.x) / lanes;
+  unsigned result = 0;
+  int seen = 0;
 #pragma unroll
   for (int j = 0; j < V; ++j) {
-    if ((reaching >> j & 1U) != 0) {
+    if (seen >= k || __syncthreads_or(static_cast<int>(ties >> j & 1U)) == 0) {
+      continue;
+    }
+    int n = 0;
+#pragma unroll
+    for (int i = 0; i < vector_width<In>; ++i) {
+      n += own.element(j, i) == bound ? 1 : 0;
+    }
+    n = (ties >> j & 1U) != 0 ? n : 0;
+    int up_to = n;
+    for (int step = 1; step < lanes; step *= 2) {
+      const int other = shuffle(up_to, lane >= step ? lane - step : lane);
+      up_to += lane >= step ? other : 0;
+    }
+    if (lane == lanes - 1) {
+      memory.keys[warp] = static_cast<std::uint32_t>(up_to);
+    }
+    __syncthreads();
+    int before = seen + up_to - n;
+    for (int w = 0; w < static_cast<int>(blockDim.x) / lanes; ++w) {
+      const int of_warp = static_cast<int>(memory.keys[w]);
+      before += w < warp ? of_warp : 0;
+      seen += of_warp;
+    }
+    result |= n > 0 && before < k ? 1U << j : 0U;
+  }
+  return result;
+}
+
+/// Keeps those of a thread's vectors that are `wanted`, a bit for each; `first`: the chunk's first
+/// vector in the span. It takes the same few instructions for one lane as for many.
+template <class In, int V>
+__device__ inline void keep_vectors(const tile<In, V>& own, int first, unsigned wanted,
+                                    topk_chunk_memory<arithmetic_t<In>>& memory) {
+  int at = atomicAdd(&memory.kept, count_bits(wanted));
+#pragma unroll
+  for (int j = 0; j < V; ++j) {
+    if ((wanted >> j & 1U) != 0) {
       if (at < most_kept_vectors) {
         memory.vectors[at] = own.vector(j);
         memory.numbers[at] = first + own.number(j);
@@ -165,10 +206,82 @@ __device__ inline void keep_reaching(const tile<In, V>& own, int first, std::uin
   }
 }
 
-/// Takes the candidates, elements whose keys reach `bound`, out of the vectors that were kept; of
-/// more than `most` it leaves the k best and raises `bound` to the last of them. `column`: of the
-/// span's first vector's first element, below 0 if that is not the row's. All threads of the block
-/// call it.
+/// Candidates of each thread, at most, in the choice of those to drop.
+inline constexpr int candidates_each = candidate_list::capacity / chunk_threads;
+
+/// Drops candidates that are not among the k best, until few others are left or all of them are
+/// equal, and raises `bound` to the key of the least. All threads of the block call it.
+template <int lanes, class T>
+__device__ inline void drop_candidates(int n, int k, std::uint32_t& bound,
+                                       topk_chunk_memory<T>& memory) {
+  constexpr int each = candidates_each;
+  const int threads = static_cast<int>(blockDim.x);
+  const int lane = static_cast<int>(threadIdx.x) % lanes;
+  const int warp = static_cast<int>(threadIdx.x) / lanes;
+  const int warps = threads / lanes;
+  packed_entry own[each];
+  std::uint32_t high = bound;
+#pragma unroll
+  for (int i = 0; i < each; ++i) {
+    const int at = static_cast<int>(threadIdx.x) + i * threads;
+    own[i] = at < n ? memory.candidates.entries[at] : 0;
+    const std::uint32_t key = entry_of<packed_entry>::key(own[i]);
+    high = key > high ? key : high;
+  }
+  for (int mask = 1; mask < lanes; mask *= 2) {
+    const std::uint32_t other = shuffle_xor(high, mask);
+    high = other > high ? other : high;
+  }
+  int turn = 0;  // of two places for what the warps tell each other
+  if (lane == 0) {
+    memory.keys[warp] = high;
+  }
+  __syncthreads();
+  for (int w = 0; w < warps; ++w) {
+    high = memory.keys[w] > high ? memory.keys[w] : high;
+  }
+  // n reach `low`, fewer than k exceed `high`.
+  std::uint32_t low = bound;
+  while (low < high && n > k + k / 4) {
+    const std::uint32_t middle = low + (high - low) / 2 + 1;
+    int reach = 0;
+#pragma unroll
+    for (int i = 0; i < each; ++i) {
+      reach += count(ballot(entry_of<packed_entry>::key(own[i]) >= middle));
+    }
+    turn = most_warps - turn;
+    if (lane == 0) {
+      memory.keys[turn + warp] = static_cast<std::uint32_t>(reach);
+    }
+    __syncthreads();
+    reach = 0;
+    for (int w = 0; w < warps; ++w) {
+      reach += static_cast<int>(memory.keys[turn + w]);
+    }
+    if (reach >= k) {
+      low = middle;
+      n = reach;
+    } else {
+      high = middle - 1;
+    }
+  }
+  bound = low;
+  if (threadIdx.x == 0) {
+    memory.candidates.found = 0;
+  }
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < each; ++i) {
+    if (own[i] != 0 && entry_of<packed_entry>::key(own[i]) >= low) {
+      memory.candidates.append(own[i]);
+    }
+  }
+  __syncthreads();
+}
+
+/// Takes the candidates, elements whose keys reach `bound`, out of the vectors that were kept, and
+/// raises the bound if they are more than `most`. `column`: of the span's first vector's first
+/// element, below 0 if that is not the row's. All threads of the block call it.
 template <int lanes, class In>
 __device__ inline void look_at_kept(const topk_arguments<In>& call, std::int64_t column, int most,
                                     std::uint32_t& bound,
@@ -195,21 +308,9 @@ __device__ inline void look_at_kept(const topk_arguments<In>& call, std::int64_t
     memory.kept = 0;
   }
   __syncthreads();
-  if (found <= most || found > candidate_list::capacity) {
-    return;
+  if (found > most && found <= candidates_each * static_cast<int>(blockDim.x)) {
+    drop_candidates<lanes>(found, static_cast<int>(call.k), bound, memory);
   }
-  if (threadIdx.x < lanes) {
-    packed_entry below = packed_entry{bound} << 32;
-    below -= below != 0 ? 1 : 0;
-    const int kept = keep_best<lanes>(memory.candidates.entries, found,
-                                      static_cast<int>(call.k), below);
-    if (threadIdx.x == 0) {
-      memory.candidates.found = kept;
-      memory.bound = entry_of<packed_entry>::key(below + 1);
-    }
-  }
-  __syncthreads();
-  bound = memory.bound;
 }
 
 /// The k best of a span, of which too many reach `bound`; `key`: the thread's largest. If none
@@ -327,24 +428,33 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
     own.next_pass();
     largest = key > largest ? key : largest;
 
-    // Of later elements those equal to the bound come after k that are as large.
-    std::uint32_t least = bound + (bound != ~std::uint32_t{0} ? 1 : 0);
     // For random rows the bound leaves about k candidates of each chunk: it is raised whenever as
-    // many elements were read again, and before there are too many.
-    bool is_due = chunk > 0 && (chunk & (chunk + 1)) == 0 && k * (chunk + 1) >= chunk_threads;
-    if (chunk == 0) {
-      bound = bound_of_chunk<lanes>(key, range.size(), call.k, memory);
-      least = bound;
-    } else if (__syncthreads_or(2 * count(ballot(key >= least)) > lanes ? 1 : 0) != 0) {
-      const std::uint32_t own_bound = bound_of_chunk<lanes>(key, range.size(), call.k, memory);
-      if (own_bound > bound) {
-        bound = own_bound;
-        least = own_bound;
-      }
-      is_due = true;
+    // many elements were read again. Other rows may exceed it more often.
+    bool is_due = (chunk & (chunk + 1)) == 0 && k * (chunk + 1) >= chunk_threads;
+    bool is_fresh = chunk == 0;
+    if (chunk > 0) {
+      const int kept = *static_cast<const volatile int*>(&memory.kept);
+      const bool many = 2 * count(ballot(key > bound)) > lanes || 2 * kept > most_kept_vectors;
+      is_fresh = __syncthreads_or(many ? 1 : 0) != 0;
+      is_due |= is_fresh;
     }
-    if (key >= least && key != 0) {
-      keep_reaching(own, chunk * chunk_vectors, least, memory);
+    if (is_fresh) {
+      const std::uint32_t own_bound = bound_of_chunk<lanes>(key, range.size(), call.k, memory);
+      is_fresh = own_bound > bound;
+      bound = is_fresh ? own_bound : bound;
+    }
+    const bool reaches = key >= bound && key != 0;
+    const T value = core::value_of_key<T>(bound);
+    unsigned wanted = reaches ? own.exceeding(value) : 0U;
+    if (is_fresh || chunk == 0) {  // later elements equal to the bound come after k as large
+      const unsigned ties = reaches ? own.reaching(value) & ~wanted : 0U;
+      const bool many = 2 * count(ballot(ties != 0)) > lanes;
+      wanted |= __syncthreads_or(many ? 1 : 0) != 0
+                    ? first_of_ties<lanes>(own, ties, value, k, memory)
+                    : ties;
+    }
+    if (wanted != 0) {
+      keep_vectors(own, chunk * chunk_vectors, wanted, memory);
     }
     own.next_pass();
     if (call.folds) {

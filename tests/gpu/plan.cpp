@@ -90,10 +90,14 @@ void check_covers(const row_plan& plan, const row_shape& shape, const device_lim
 }
 
 /// What the kernel that selects has in shared memory: the entries, the groups' maxima and the list
-/// of chosen ones, the states of the chunks' warps, and less than 2 KiB of its own.
+/// of chosen ones, the states of the chunks' warps, and less than 2 KiB of its own; and the kernel
+/// for small k: the states of a span's chunks, and less than 22 KiB of its own.
 std::int64_t shared_bytes_of(const topk_plan& plan, const row_shape& shape,
                              const device_limits& device) {
   const bool wide = shape.element_bytes == 8;
+  if (plan.kind == topk_plan_kind::lists) {
+    return (22 << 10) + std::int64_t{plan.span} * (chunk_threads / device.lanes + 1) * 8;
+  }
   const std::int64_t entries =
       plan.shared_entries ? std::int64_t{plan.capacity} * (has_packed_entries(shape) ? 8 : 16) : 0;
   const std::int64_t list = plan.group_vectors > 0 ? std::int64_t{plan.capacity} * 4 : 0;
@@ -171,6 +175,10 @@ TEST_CASE("top-k: enough groups for k, and room for what is above the bound") {
         if (plan.kind == topk_plan_kind::lists) {
           CHECK(plan.threads >= std::min<std::int64_t>(2 * k, chunk_threads));
           CHECK((plan.chunks == 1 || plan.threads == chunk_threads));
+          CHECK(plan.span >= 1);
+          CHECK(plan.span <= 128);  // whose states have their room
+          CHECK(plan.spans() * std::int64_t{plan.span} >= plan.chunks);
+          CHECK((plan.spans() - 1) * std::int64_t{plan.span} < plan.chunks);
         }
         if (plan.group_vectors > 0) {
           CHECK(plan.groups * plan.group_vectors >= vectors_of(shape));
@@ -227,6 +235,20 @@ TEST_CASE("few long rows are divided among blocks that run at once, and no more 
   CHECK(split(1, 1 << 20) == 0);
 }
 
+TEST_CASE("top-k: a block takes all chunks of a row, or fewer if there are few rows") {
+  device_limits device = with_clusters;
+  device.multiprocessors = 132;
+  const auto plan = [&](std::int64_t rows, std::int64_t cols) {
+    return plan_topk({cols, 4, 32}, rows, 5, device);
+  };
+  CHECK(plan(4000, 25000).spans() == 1);
+  CHECK(plan(1024, 128256).spans() == 1);
+  CHECK(plan(400, 128256).spans() == 2);
+  CHECK(plan(1, 128256).spans() == plan(1, 128256).chunks);
+  CHECK(plan(1, 1 << 24).spans() == 256);
+  CHECK(plan(4000, 1 << 24).spans() == 16);  // as many states as there is room for
+}
+
 TEST_CASE("top-k of short rows: rounds, a sort, a warp or a block") {
   const auto kind = [](const row_shape& shape, std::int64_t rows, std::int64_t k) {
     return plan_topk(shape, rows, k, with_clusters).kind;
@@ -239,7 +261,8 @@ TEST_CASE("top-k of short rows: rounds, a sort, a warp or a block") {
   CHECK(kind({4096, 4, 32}, 2112, 16) == topk_plan_kind::bounded);
   CHECK(kind({4096, 4, 32}, 2111, 16) == topk_plan_kind::lists);
   CHECK(kind({4096, 4, 32}, 2112, 17) == topk_plan_kind::lists);
-  CHECK(kind({8193, 4, 32}, 4000, 5) == topk_plan_kind::groups);
+  CHECK(kind({8193, 4, 32}, 4000, 128) == topk_plan_kind::lists);
+  CHECK(kind({8193, 4, 32}, 4000, 129) == topk_plan_kind::groups);
   CHECK(kind({1000, 8, 32}, 4000, 128) == topk_plan_kind::groups);
   // A warp that has the row folds it as its lanes do; where it has twice as many, they do not.
   CHECK(plan_topk({1000, 4, 32}, 4000, 64, with_clusters).folds_as_pass);

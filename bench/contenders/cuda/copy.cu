@@ -37,13 +37,13 @@ __global__ void __launch_bounds__(threads)
 #pragma unroll
   for (int i = 0; i < loads; ++i) {
     if (first + i * threads < lines) {
-      held[i] = __ldcs(from + first + i * threads);
+      held[i] = from[first + i * threads];
     }
   }
 #pragma unroll
   for (int i = 0; i < loads; ++i) {
     if (first + i * threads < lines) {
-      __stcs(to + first + i * threads, held[i]);
+      to[first + i * threads] = held[i];
     }
   }
 }
