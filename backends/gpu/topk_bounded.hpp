@@ -10,7 +10,7 @@
 #include "reduce.hpp"
 #include "rows.hpp"
 #include "select.hpp"
-#include "topk_chunk.hpp"
+#include "topk_candidates.hpp"
 #include "topk_row.hpp"
 
 namespace softfold::gpu {

@@ -40,8 +40,8 @@ void start() {
     throw error(errc::backend_failure, "queue: Kokkos was finalized before");
   }
   Kokkos::initialize();
-  // Not with the last queue: Kokkos starts once in a process. Objects with static storage that
-  // hold a queue go before, as they were complete only after this call.
+  // Not with the last queue: Kokkos starts once in a process. Objects with static storage that were
+  // complete only after this call go before; a queue that was given to another outlives Kokkos.
   std::atexit(end);
 }
 

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Candidates for the k best elements of a row, found by a block chunk after chunk: bounds that at
+/// least k elements reach, the vectors kept because of an element above, and the elements taken out
+/// of them.
+#pragma once
+
+#include "reduce.hpp"
+#include "select.hpp"
+#include "tile.hpp"
+#include "topk_row.hpp"
+
+#include <cstdint>
+
+namespace softfold::gpu {
+inline namespace SOFTFOLD_BACKEND {
+
+/// Entries among which a block finds the k best, in any order.
+struct candidate_list {
+  static constexpr int capacity = 1024;
+  packed_entry entries[capacity];
+  int found;
+
+  __device__ void append(packed_entry e) {
+    const int at = atomicAdd(&found, 1);
+    if (at < capacity) {
+      entries[at] = e;
+    }
+  }
+};
+
+/// Calls emit(rank, entry) for the k best of n entries, absent ones last. All threads of the block
+/// call it, after a barrier. Ranks are counted: O(n^2 / threads) steps, but no barrier.
+template <class Emit>
+__device__ inline void rank_entries(const packed_entry* entries, int n, std::int64_t k,
+                                    const Emit& emit) {
+  for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) {
+    const packed_entry e = entries[i];
+    int before = 0;
+    for (int j = 0; j < n; ++j) {
+      before += entries[j] > e ? 1 : 0;
+    }
+    if (before < k) {
+      emit(before, e);
+    }
+  }
+  for (std::int64_t i = n + static_cast<int>(threadIdx.x); i < k;
+       i += static_cast<int>(blockDim.x)) {
+    emit(i, entry_of<packed_entry>::none());
+  }
+}
+
+/// A number that the k-th largest of a block's keys, one for each thread, reaches, and hardly any
+/// smaller key does; by one warp, by halving.
+template <int lanes>
+__device__ inline std::uint32_t bound_of_keys(const std::uint32_t* keys, std::int64_t k) {
+  constexpr int each = chunk_threads / lanes;
+  std::uint32_t own[each];
+#pragma unroll
+  for (int i = 0; i < each; ++i) {
+    const int at = i * lanes + static_cast<int>(threadIdx.x);
+    own[i] = at < static_cast<int>(blockDim.x) ? keys[at] : 0;
+  }
+  std::uint32_t bound = 0;
+  for (std::uint32_t bit = 0x80000000U; bit != 0; bit >>= 1) {
+    const std::uint32_t higher = bound | bit;
+    int n = 0;
+#pragma unroll
+    for (int i = 0; i < each; ++i) {
+      n += count(ballot(own[i] >= higher));
+    }
+    if (n >= k) {
+      bound = higher;
+      if (n == k) {
+        break;
+      }
+    }
+  }
+  return bound;
+}
+
+/// Vectors that a block keeps before it looks at their elements, at most.
+inline constexpr int most_kept_vectors = 512;
+
+template <class T>
+struct topk_chunk_memory {
+  block16 vectors[most_kept_vectors];
+  int numbers[most_kept_vectors];  ///< of the vectors, in their span
+  int kept;
+  bool lost;  ///< there was no room for a vector
+  candidate_list candidates;
+  select_memory select;
+  chunk_memory<T> groups;
+  std::uint32_t keys[chunk_threads];
+  std::uint32_t bound;
+};
+
+/// A key that at least k elements of a chunk reach, and hardly more; `key`: of the thread's
+/// largest, 0 if it has none. All threads of the block call it.
+///
+/// By the maxima of warps, of groups of 8 lanes, or of threads; if they are twice as many as k, or
+/// in ascending rows too many elements would reach the bound. Of the threads fewer than k may have
+/// elements: they have a vector each, and all are candidates.
+template <int lanes, class T>
+__device__ inline std::uint32_t bound_of_chunk(std::uint32_t key, int vectors, std::int64_t k,
+                                               topk_chunk_memory<T>& memory) {
+  const int threads = static_cast<int>(blockDim.x);
+  const int thread = static_cast<int>(threadIdx.x);
+  const auto suffice = [&](int group) {
+    return 2 * k * group <= threads && (k - 1) * group < vectors;
+  };
+  constexpr int few_lanes = 8;
+  const int group = suffice(lanes) ? lanes : suffice(few_lanes) ? few_lanes : 1;
+  if (group == 1) {
+    memory.keys[thread] = key;
+    __syncthreads();
+    if (thread < lanes) {
+      const std::uint32_t bound = bound_of_keys<lanes>(memory.keys, k);
+      if (thread == 0) {
+        memory.bound = bound;
+      }
+    }
+    __syncthreads();
+    return memory.bound;
+  }
+  std::uint32_t largest = key;
+  for (int mask = 1; mask < group; mask *= 2) {
+    const std::uint32_t other = shuffle_xor(largest, mask);
+    largest = other > largest ? other : largest;
+  }
+  if (thread % group == 0) {
+    memory.keys[thread / group] = largest;
+  }
+  __syncthreads();
+  const int lane = thread % lanes;
+  return kth_of_lanes<lanes>(lane < threads / group ? memory.keys[lane] : 0, static_cast<int>(k));
+}
+
+/// Of a block's vectors whose largest element is `bound`, a bit for each of the thread's in `ties`,
+/// those with the chunk's k first such elements. All threads of the block call it.
+template <int lanes, class In, int V>
+__device__ inline unsigned first_of_ties(const tile<In, V>& own, unsigned ties,
+                                         arithmetic_t<In> bound, int k,
+                                         topk_chunk_memory<arithmetic_t<In>>& memory) {
+  const int lane = static_cast<int>(threadIdx.x) % lanes;
+  const int warp = static_cast<int>(threadIdx.x) / lanes;
+  unsigned result = 0;
+  int seen = 0;
+#pragma unroll
+  for (int j = 0; j < V; ++j) {
+    if (seen >= k || __syncthreads_or(static_cast<int>(ties >> j & 1U)) == 0) {
+      continue;
+    }
+    int n = 0;
+#pragma unroll
+    for (int i = 0; i < vector_width<In>; ++i) {
+      n += own.element(j, i) == bound ? 1 : 0;
+    }
+    n = (ties >> j & 1U) != 0 ? n : 0;
+    int up_to = n;
+    for (int step = 1; step < lanes; step *= 2) {
+      const int other = shuffle(up_to, lane >= step ? lane - step : lane);
+      up_to += lane >= step ? other : 0;
+    }
+    if (lane == lanes - 1) {
+      memory.keys[warp] = static_cast<std::uint32_t>(up_to);
+    }
+    __syncthreads();
+    int before = seen + up_to - n;
+    for (int w = 0; w < static_cast<int>(blockDim.x) / lanes; ++w) {
+      const int of_warp = static_cast<int>(memory.keys[w]);
+      before += w < warp ? of_warp : 0;
+      seen += of_warp;
+    }
+    result |= n > 0 && before < k ? 1U << j : 0U;
+  }
+  return result;
+}
+
+/// Keeps those of a thread's vectors that are `wanted`, a bit for each; `first`: the chunk's first
+/// vector in the span. It takes the same few instructions for one lane as for many.
+template <class In, int V>
+__device__ inline void keep_vectors(const tile<In, V>& own, int first, unsigned wanted,
+                                    topk_chunk_memory<arithmetic_t<In>>& memory) {
+  int at = atomicAdd(&memory.kept, count_bits(wanted));
+#pragma unroll
+  for (int j = 0; j < V; ++j) {
+    if ((wanted >> j & 1U) != 0) {
+      if (at < most_kept_vectors) {
+        memory.vectors[at] = own.vector(j);
+        memory.numbers[at] = first + own.number(j);
+      } else {
+        memory.lost = true;
+      }
+      ++at;
+    }
+  }
+}
+
+/// Candidates of each thread, at most, in the choice of those to drop.
+inline constexpr int candidates_each = candidate_list::capacity / chunk_threads;
+
+/// Drops candidates that are not among the k best, until few others are left or all of them are
+/// equal, and raises `bound` to the key of the least. All threads of the block call it.
+template <int lanes, class T>
+__device__ inline void drop_candidates(int n, int k, std::uint32_t& bound,
+                                       topk_chunk_memory<T>& memory) {
+  constexpr int each = candidates_each;
+  const int threads = static_cast<int>(blockDim.x);
+  const int lane = static_cast<int>(threadIdx.x) % lanes;
+  const int warp = static_cast<int>(threadIdx.x) / lanes;
+  const int warps = threads / lanes;
+  packed_entry own[each];
+  std::uint32_t high = bound;
+#pragma unroll
+  for (int i = 0; i < each; ++i) {
+    const int at = static_cast<int>(threadIdx.x) + i * threads;
+    own[i] = at < n ? memory.candidates.entries[at] : 0;
+    const std::uint32_t key = entry_of<packed_entry>::key(own[i]);
+    high = key > high ? key : high;
+  }
+  for (int mask = 1; mask < lanes; mask *= 2) {
+    const std::uint32_t other = shuffle_xor(high, mask);
+    high = other > high ? other : high;
+  }
+  int turn = 0;  // of two places for what the warps tell each other
+  if (lane == 0) {
+    memory.keys[warp] = high;
+  }
+  __syncthreads();
+  for (int w = 0; w < warps; ++w) {
+    high = memory.keys[w] > high ? memory.keys[w] : high;
+  }
+  // n reach `low`, fewer than k exceed `high`.
+  std::uint32_t low = bound;
+  while (low < high && n > k + k / 4) {
+    const std::uint32_t middle = low + (high - low) / 2 + 1;
+    int reach = 0;
+#pragma unroll
+    for (int i = 0; i < each; ++i) {
+      reach += count(ballot(entry_of<packed_entry>::key(own[i]) >= middle));
+    }
+    turn = most_warps - turn;
+    if (lane == 0) {
+      memory.keys[turn + warp] = static_cast<std::uint32_t>(reach);
+    }
+    __syncthreads();
+    reach = 0;
+    for (int w = 0; w < warps; ++w) {
+      reach += static_cast<int>(memory.keys[turn + w]);
+    }
+    if (reach >= k) {
+      low = middle;
+      n = reach;
+    } else {
+      high = middle - 1;
+    }
+  }
+  bound = low;
+  if (threadIdx.x == 0) {
+    memory.candidates.found = 0;
+  }
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < each; ++i) {
+    if (own[i] != 0 && entry_of<packed_entry>::key(own[i]) >= low) {
+      memory.candidates.append(own[i]);
+    }
+  }
+  __syncthreads();
+}
+
+/// Takes the candidates, elements whose keys reach `bound`, out of the vectors that were kept, and
+/// raises the bound if they are more than `most`. `column`: of the span's first vector's first
+/// element, below 0 if that is not the row's. All threads of the block call it.
+template <int lanes, class In>
+__device__ inline void look_at_kept(const topk_arguments<In>& call, std::int64_t column, int most,
+                                    std::uint32_t& bound,
+                                    topk_chunk_memory<arithmetic_t<In>>& memory) {
+  constexpr int width = vector_width<In>;
+  __syncthreads();
+  const int n = memory.kept < most_kept_vectors ? memory.kept : most_kept_vectors;
+#pragma unroll 1
+  for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) {
+    const block16 elements = memory.vectors[i];
+    const std::int64_t first = column + std::int64_t{memory.numbers[i]} * width;
+#pragma unroll
+    for (int e = 0; e < width; ++e) {
+      const std::uint32_t key = core::order_key(element_of<In>(elements, e));
+      const std::int64_t at = first + e;
+      if (key >= bound && at >= 0 && at < call.cols) {
+        memory.candidates.append(entry_of<packed_entry>::make(key, at));
+      }
+    }
+  }
+  __syncthreads();
+  const int found = memory.candidates.found;
+  if (threadIdx.x == 0) {
+    memory.kept = 0;
+  }
+  __syncthreads();
+  if (found > most && found <= candidates_each * static_cast<int>(blockDim.x)) {
+    drop_candidates<lanes>(found, static_cast<int>(call.k), bound, memory);
+  }
+}
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold::gpu
