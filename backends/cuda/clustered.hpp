@@ -73,8 +73,8 @@ __global__ void __launch_bounds__(cluster_threads, sizeof(In) == 8 ? 2 : 4)
   }
   cluster::wait();
   __syncthreads();
-  // One warp combines; if all did, as where a block is alone on its multiprocessor, they would take
-  // the instructions of other blocks, in waiting, too.
+  // One warp combines: if all did, as in the streamed kernel, whose blocks are almost alone on a
+  // multiprocessor, they would take the other blocks' instructions, in waiting, too.
   if (threadIdx.x < lanes) {
     const state<T> block = combine_states<lanes>(memory.warps.data(),
                                                  static_cast<int>(blockDim.x) / lanes, call.scale);
