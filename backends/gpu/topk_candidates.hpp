@@ -136,43 +136,59 @@ __device__ inline std::uint32_t bound_of_chunk(std::uint32_t key, int vectors, s
   return kth_of_lanes<lanes>(lane < threads / group ? memory.keys[lane] : 0, static_cast<int>(k));
 }
 
+/// How many of what the block's threads have, `own` each, come before the thread's; `all`: theirs
+/// together. All threads of the block call it, with a barrier between two calls.
+template <int lanes, class T>
+__device__ inline int count_before(int own, int& all, topk_chunk_memory<T>& memory) {
+  const int lane = static_cast<int>(threadIdx.x) % lanes;
+  const int warp = static_cast<int>(threadIdx.x) / lanes;
+  int up_to = own;
+  for (int step = 1; step < lanes; step *= 2) {
+    const int other = shuffle(up_to, lane >= step ? lane - step : lane);
+    up_to += lane >= step ? other : 0;
+  }
+  if (lane == lanes - 1) {
+    memory.keys[warp] = static_cast<std::uint32_t>(up_to);
+  }
+  __syncthreads();
+  int before = up_to - own;
+  all = 0;
+  for (int w = 0; w < static_cast<int>(blockDim.x) / lanes; ++w) {
+    const int of_warp = static_cast<int>(memory.keys[w]);
+    before += w < warp ? of_warp : 0;
+    all += of_warp;
+  }
+  return before;
+}
+
 /// Of a block's vectors whose largest element is `bound`, a bit for each of the thread's in `ties`,
 /// those with the chunk's k first such elements. All threads of the block call it.
 template <int lanes, class In, int V>
 __device__ inline unsigned first_of_ties(const tile<In, V>& own, unsigned ties,
                                          arithmetic_t<In> bound, int k,
                                          topk_chunk_memory<arithmetic_t<In>>& memory) {
-  const int lane = static_cast<int>(threadIdx.x) % lanes;
-  const int warp = static_cast<int>(threadIdx.x) / lanes;
-  unsigned result = 0;
-  int seen = 0;
+  static_assert(V <= 8 && vector_width<In> < 16);
+  unsigned counts = 0;  // of each vector's such elements, four bits
 #pragma unroll
   for (int j = 0; j < V; ++j) {
-    if (seen >= k || __syncthreads_or(static_cast<int>(ties >> j & 1U)) == 0) {
-      continue;
-    }
-    int n = 0;
+    unsigned n = 0;
 #pragma unroll
     for (int i = 0; i < vector_width<In>; ++i) {
       n += own.element(j, i) == bound ? 1 : 0;
     }
-    n = (ties >> j & 1U) != 0 ? n : 0;
-    int up_to = n;
-    for (int step = 1; step < lanes; step *= 2) {
-      const int other = shuffle(up_to, lane >= step ? lane - step : lane);
-      up_to += lane >= step ? other : 0;
+    counts |= (ties >> j & 1U) != 0 ? n << (4 * j) : 0U;
+  }
+  unsigned result = 0;
+  int seen = 0;
+#pragma unroll 1
+  for (int j = 0; j < V && seen < k; ++j) {
+    const int n = static_cast<int>(counts >> (4 * j) & 15U);
+    if (__syncthreads_or(n) != 0) {
+      int all = 0;
+      const int before = seen + count_before<lanes>(n, all, memory);
+      result |= n > 0 && before < k ? 1U << j : 0U;
+      seen += all;
     }
-    if (lane == lanes - 1) {
-      memory.keys[warp] = static_cast<std::uint32_t>(up_to);
-    }
-    __syncthreads();
-    int before = seen + up_to - n;
-    for (int w = 0; w < static_cast<int>(blockDim.x) / lanes; ++w) {
-      const int of_warp = static_cast<int>(memory.keys[w]);
-      before += w < warp ? of_warp : 0;
-      seen += of_warp;
-    }
-    result |= n > 0 && before < k ? 1U << j : 0U;
   }
   return result;
 }

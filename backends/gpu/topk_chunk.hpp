@@ -29,8 +29,6 @@ __device__ void rank_many(const topk_arguments<In>& call, const In* x,
   constexpr int width = vector_width<In>;
   const auto column_of = [&](int at) { return range.base + at - x; };
   if (__syncthreads_or(key > bound ? 1 : 0) == 0) {
-    const int lane = static_cast<int>(threadIdx.x) % lanes;
-    const int warp = static_cast<int>(threadIdx.x) / lanes;
     const int threads = static_cast<int>(blockDim.x);
     std::int64_t seen = 0;
     for (int first = 0; first < range.size() && seen < call.k; first += threads) {
@@ -44,20 +42,9 @@ __device__ void rank_many(const topk_arguments<In>& call, const In* x,
       for (int i = 0; i < width; ++i) {
         ties += is_tie(i) ? 1 : 0;
       }
-      int up_to = ties;
-      for (int step = 1; step < lanes; step *= 2) {
-        const int other = shuffle(up_to, lane >= step ? lane - step : lane);
-        up_to += lane >= step ? other : 0;
-      }
-      if (lane == lanes - 1) {
-        memory.keys[warp] = static_cast<std::uint32_t>(up_to);
-      }
-      __syncthreads();
-      std::int64_t rank = seen + up_to - ties;
-      for (int w = 0; w < threads / lanes; ++w) {
-        rank += w < warp ? memory.keys[w] : 0;
-        seen += memory.keys[w];
-      }
+      int all = 0;
+      std::int64_t rank = seen + count_before<lanes>(ties, all, memory);
+      seen += all;
 #pragma unroll
       for (int i = 0; i < width; ++i) {
         if (is_tie(i)) {
