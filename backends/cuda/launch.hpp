@@ -41,6 +41,14 @@ cudaError_t try_launch(stream_handle stream, void (*kernel)(Parameters...), std:
   return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
+inline void allow_shared(const void* kernel, std::size_t shared_bytes) {
+  if (shared_bytes > std::size_t{32} << 10) {  // the limit of 48 KiB counts static memory, too
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(shared_bytes)),
+          "cudaFuncSetAttribute");
+  }
+}
+
 template <class... Parameters>
 void launch(stream_handle stream, void (*kernel)(Parameters...), std::int64_t blocks, int threads,
             int cluster, std::size_t shared_bytes, std::type_identity_t<Parameters>... arguments) {
@@ -61,12 +69,7 @@ template <class... Parameters>
 void launch_shared(stream_handle stream, void (*kernel)(Parameters...), std::int64_t blocks,
                    int threads, std::size_t shared_bytes,
                    std::type_identity_t<Parameters>... arguments) {
-  if (shared_bytes > std::size_t{32} << 10) {  // the limit of 48 KiB counts static memory, too
-    check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                               cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(shared_bytes)),
-          "cudaFuncSetAttribute");
-  }
+  detail::allow_shared(reinterpret_cast<const void*>(kernel), shared_bytes);
   detail::launch(stream, kernel, blocks, threads, 1, shared_bytes, arguments...);
 }
 
@@ -74,9 +77,11 @@ void launch_shared(stream_handle stream, void (*kernel)(Parameters...), std::int
 /// the device has no room for them, as where a part of it is set aside.
 template <class... Parameters>
 bool launch_together(stream_handle stream, void (*kernel)(Parameters...), std::int64_t blocks,
-                     int threads, std::type_identity_t<Parameters>... arguments) {
+                     int threads, std::size_t shared_bytes,
+                     std::type_identity_t<Parameters>... arguments) {
+  detail::allow_shared(reinterpret_cast<const void*>(kernel), shared_bytes);
   const cudaError_t code =
-      detail::try_launch(stream, kernel, blocks, threads, 1, true, 0, arguments...);
+      detail::try_launch(stream, kernel, blocks, threads, 1, true, shared_bytes, arguments...);
   if (code == cudaErrorCooperativeLaunchTooLarge) {
     static_cast<void>(cudaGetLastError());
     return false;
@@ -93,55 +98,6 @@ void launch_clusters(stream_handle stream, void (*kernel)(Parameters...), std::i
                              cudaFuncAttributeNonPortableClusterSizeAllowed, 1),
         "cudaFuncSetAttribute");
   detail::launch(stream, kernel, clusters * cluster, threads, cluster, 0, arguments...);
-}
-
-/// As many clusters of `cluster` blocks as the device runs at once, at most `most`; they share the
-/// work among themselves.
-template <class... Parameters>
-void launch_resident(stream_handle stream, void (*kernel)(Parameters...), std::int64_t most,
-                     int cluster, int threads, std::size_t shared_bytes,
-                     std::type_identity_t<Parameters>... arguments) {
-  const auto* const function = reinterpret_cast<const void*>(kernel);
-  // Asking the runtime takes longer than a launch: its last answer is kept.
-  struct answer {
-    const void* function = nullptr;
-    int device = -1;
-    int cluster = 0;
-    int threads = 0;
-    std::size_t shared_bytes = 0;
-    int clusters = 0;
-  };
-  thread_local answer last;
-  int device = 0;
-  check(cudaGetDevice(&device), "cudaGetDevice");
-  if (last.function != function || last.device != device || last.cluster != cluster ||
-      last.threads != threads || last.shared_bytes != shared_bytes) {
-    check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(shared_bytes)),
-          "cudaFuncSetAttribute");
-    check(cudaFuncSetAttribute(function, cudaFuncAttributeNonPortableClusterSizeAllowed, 1),
-          "cudaFuncSetAttribute");
-    cudaLaunchAttribute attribute{};
-    attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
-    cudaLaunchConfig_t config{};
-    config.gridDim = dim3(static_cast<unsigned>(cluster));
-    config.blockDim = dim3(static_cast<unsigned>(threads));
-    config.dynamicSmemBytes = shared_bytes;
-    config.attrs = &attribute;
-    config.numAttrs = 1;
-    int clusters = 0;
-    check(cudaOccupancyMaxActiveClusters(&clusters, function, &config),
-          "cudaOccupancyMaxActiveClusters");
-    last = {function, device, cluster, threads, shared_bytes, clusters};
-  }
-  if (last.clusters < 1) {
-    throw error(errc::backend_failure, "launch: the device cannot run a cluster of " +
-                                           std::to_string(cluster) + " blocks of " +
-                                           std::to_string(threads) + " threads");
-  }
-  const std::int64_t clusters = most < last.clusters ? most : last.clusters;
-  detail::launch(stream, kernel, clusters * cluster, threads, cluster, shared_bytes, arguments...);
 }
 
 }  // namespace SOFTFOLD_BACKEND

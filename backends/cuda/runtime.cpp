@@ -37,6 +37,7 @@ device_properties properties(int device) {
           .multiprocessors = p.multiProcessorCount,
           .cluster_blocks = attribute(cudaDevAttrClusterLaunch, device) != 0 ? 16 : 0,
           .runs_together = attribute(cudaDevAttrCooperativeLaunch, device) != 0,
+          .copies_in_bulk = p.major >= 9,
           .shared_bytes = p.sharedMemPerBlockOptin,
           .l2_bytes = static_cast<std::size_t>(p.l2CacheSize),
           .reads_host_memory = attribute(cudaDevAttrPageableMemoryAccess, device) != 0};

@@ -1,111 +1,356 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// softmax and log-softmax of rows that leave room for one or two blocks on a multiprocessor: while
-/// a cluster holds a row in its registers, bulk copies bring the next one into its shared memory,
-/// or nothing would be read while a row is written. One read and one write of each row. As many
-/// clusters run as the device has room for, and take the rows in turn.
+/// softmax and log-softmax of many rows that are too long for a cluster's registers. One read and
+/// one write of each row: its chunks wait in the shared memory of the whole device until their
+/// row's state is known.
+///
+/// Each multiprocessor runs one block, with a ring of chunks in its shared memory. The blocks claim
+/// the chunks of all rows in order, so that a row's chunks are in flight at about the same time,
+/// and multiprocessors that get more of the memory's bandwidth (by a third, measured) claim more.
+/// The warps of a block have a job each: one claims chunks and starts their copies, eight fold
+/// them, one publishes their states, two wait for those of rows, eight write. Only those two wait
+/// for other blocks, and what they wait for is none of their own block's work.
+///
+/// No block waits for ever: chunks are claimed in order, and only into free places. If the first
+/// row that is not written were never complete, all places of all rings would hold chunks of it;
+/// but a row has fewer.
 #pragma once
 
-#include "clustered.hpp"
+#include "exchange.hpp"
+#include "hopper.hpp"
+
+#include <gpu/rows.hpp>
+
+#include <algorithm>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
+inline constexpr int chunk_warps = chunk_threads / 32;
+inline constexpr int write_warps = 8;
+inline constexpr int wait_warps = 2;
+inline constexpr int streaming_threads = (chunk_warps + write_warps + 2 + wait_warps) * 32;
+
 #if SOFTFOLD_GPU_HOPPER
 
-/// Starts the copy of a block's part of a row to shared memory. All threads call it: the first
-/// copies the vectors inside the matrix in bulk; two more copy the matrix's first and last vector,
-/// if they are not, element by element. All three arrive at the barrier.
-inline constexpr int copy_arrivals = 3;
+/// A place for a chunk, but for its elements. The barriers count its ways round the ring.
+template <class T>
+struct ring_place {
+  transfer_barrier arrived;  ///< the chunk, or the end of all chunks
+  transfer_barrier folded;   ///< its warps' states are there
+  transfer_barrier ready;    ///< its row's result is there
+  transfer_barrier free;     ///< its elements have been taken
+  int row;                   ///< below 0 at the end
+  int chunk;
+  shared_array<state<T>, chunk_warps> warps;
+  shared_array<row_result<T>, 1> result;
+
+  __device__ void initialise() {
+    arrived.initialise(1);
+    folded.initialise(chunk_warps);
+    ready.initialise(1);
+    free.initialise(write_warps);
+  }
+};
+
+/// A way round a ring: the place's number, and how often it has been passed, modulo 2.
+struct ring_position {
+  int place = 0;
+  int phase = 0;
+
+  __device__ void advance(int places, int steps = 1) {
+    place += steps;
+    if (place >= places) {
+      place -= places;
+      phase ^= 1;
+    }
+  }
+};
+
+/// The number of the next chunk; `chunks` or more at the end, once for each block.
+__device__ inline unsigned claim_chunk(unsigned& claimed, unsigned chunks) {
+  device_atomic<unsigned> next(claimed);
+  const unsigned number = next.fetch_add(1, ::cuda::memory_order_relaxed);
+  if (number == chunks + gridDim.x - 1) {  // the last claim of the launch
+    next.store(0, ::cuda::memory_order_relaxed);
+  }
+  return number;
+}
+
+/// Starts the copy of a chunk, by all lanes of a warp: in bulk, but for the matrix's first and last
+/// vector, if they are not whole. The first lane arrives at the barrier.
 template <class In>
-__device__ inline void start_copy(const vector_range<In>& range, transfer_barrier& barrier,
-                                  block16* buffer) {
+__device__ inline void start_copy(const vector_range<In>& range, transfer_barrier& arrived,
+                                  block16* to) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
   const int size = range.size();
-  if (threadIdx.x == 0) {
-    const int first = range.readable(0) ? 0 : 1;
-    const int last = size > 0 && range.readable(size - 1) ? size : size - 1;
-    if (last > first) {
-      barrier.copy(buffer + first, range.base + first * vector_range<In>::width,
-                   static_cast<unsigned>(last - first) * sizeof(block16));
-    } else {
-      barrier.arrive();
-    }
-  } else if (threadIdx.x == 32 || threadIdx.x == 64) {
-    const int edge = threadIdx.x == 32 ? 0 : size - 1;
-    if (edge < size && edge >= 0 && !range.readable(edge)) {
-      buffer[edge] = load_elements(range, edge);
-    }
-    barrier.arrive();
+  const int first = range.readable(0) ? 0 : 1;
+  const int last = size > 0 && range.readable(size - 1) ? size : size - 1;
+  const int edge = lane == 0 ? 0 : size - 1;
+  if (lane < 2 && edge >= 0 && edge < size && !range.readable(edge)) {
+    to[edge] = load_elements(range, edge);
+  }
+  synchronize_warp();
+  if (lane != 0) {
+    return;
+  }
+  if (last > first) {
+    arrived.copy(to + first, range.base + first * vector_range<In>::width,
+                 static_cast<unsigned>(last - first) * sizeof(block16));
+  } else {
+    arrived.arrive();
   }
 }
 
-template <int lanes, map_operation op, class In, class Out, int V>
-__global__ void __launch_bounds__(sizeof(In) == 8 ? 512 : 1024, 1)
-    map_streamed_rows(const map_arguments<In, Out> call, int blocks, int part) {
-  using T = arithmetic_t<In>;
-  constexpr bool keep = tile<In, V>::keeps && op == map_operation::softmax;
-  extern __shared__ block16 buffer[];  // [part]
-  __shared__ transfer_barrier arrival;
-  __shared__ cluster_memory<T> states;
-  __shared__ fold_memory<T> memory;
-
-  const int rank = cluster::rank();
-  const std::int64_t team = blockIdx.x / static_cast<unsigned>(blocks);
-  const std::int64_t teams = gridDim.x / static_cast<unsigned>(blocks);
-  const auto range_of = [&](std::int64_t row) {
-    return vector_range<In>(call.x + row * call.x_stride, call.cols, call.memory,
-                            std::int64_t{rank} * part, part);
+/// Writes value(element) for each element of a chunk in shared memory, by `threads` threads; `to`
+/// corresponds to the range's base.
+template <class In, class Out, class Value>
+__device__ inline void write_chunk(const vector_range<In>& range, const block16* from, Out* to,
+                                   int thread, int threads, const Value& value) {
+  constexpr int each = vector_width<Out>;
+  constexpr int parts = vector_width<In> / each;
+  const auto result = [&](const block16& x, int part) {
+    return packed<Out>([&](int i) { return value(element_of<In>(x, part * each + i)); });
   };
-  if (threadIdx.x == 0) {
-    arrival.initialise(copy_arrivals);
-    states.initialise();
-  }
-  cluster::arrive();
-  // One row for each cluster: nothing to overlap, and no way round by shared memory.
-  const bool direct = call.rows <= teams;
-  __syncthreads();
-  cluster::wait();
-  if (!direct && team < call.rows) {
-    start_copy(range_of(team), arrival, buffer);
-  }
-  int round = 0;
-  for (std::int64_t row = team; row < call.rows; row += teams, ++round) {
-    const vector_range<In> range = range_of(row);
-    int thread = static_cast<int>(threadIdx.x);
-    forget_origin(thread);  // or the columns of all elements would be kept from row to row
-    tile<In, V> own(range, thread, static_cast<int>(blockDim.x));
-    if (direct) {
-      own.load();
-    } else {
-      arrival.wait(round % 2);
-      own.load(buffer);
-      __syncthreads();  // the buffer is free
-      if (row + teams < call.rows) {
-        start_copy(range_of(row + teams), arrival, buffer);
+  const bool aligned = reinterpret_cast<std::uintptr_t>(to) % sizeof(block16) == 0;
+  if (aligned && range.head == 0 && range.end == chunk_vectors * vector_range<In>::width) {
+    auto* const vectors = reinterpret_cast<block16*>(to);
+#pragma unroll 2
+    for (int v = thread; v < chunk_vectors; v += threads) {
+      const block16 x = from[v];
+#pragma unroll
+      for (int part = 0; part < parts; ++part) {
+        store_vector(vectors + v * parts + part, result(x, part));
       }
     }
-    own.apply(call.map);
-    const state<T> warp = fold_tile<lanes, precision_for<Out>, keep>(own, call.scale, lanes);
-    const state<T> block = combine_over_block<lanes>(warp, call.scale, memory);
-    const state<T> whole = combine_over_cluster<lanes>(block, call.scale, blocks, states, round);
-    Out* const to = call.y + row * call.y_stride + (range.base - (call.x + row * call.x_stride));
-    write_tile<op, keep>(own, to, call, row_result<T>::of(whole, call.scale), warp.max);
+    return;
   }
+#pragma unroll 1
+  for (int v = thread; v < range.size(); v += threads) {
+    const block16 x = from[v];
+#pragma unroll
+    for (int part = 0; part < parts; ++part) {
+      const block16 y = result(x, part);
+      const int at = v * vector_range<In>::width + part * each;
+      if (aligned && at >= range.head && at + each <= range.end) {
+        store_vector(reinterpret_cast<block16*>(to + at), y);
+        continue;
+      }
+#pragma unroll
+      for (int i = 0; i < each; ++i) {
+        if (range.has(at + i)) {
+          to[at + i] = stored_element<Out>(y, i);
+        }
+      }
+    }
+  }
+}
+
+/// The second pass over a chunk in shared memory.
+template <map_operation op, class In, class Out>
+__device__ inline void finish_chunk(const vector_range<In>& range, const block16* from, Out* to,
+                                    int thread, int threads, const map_arguments<In, Out>& call,
+                                    const row_result<arithmetic_t<In>>& row) {
+  using T = arithmetic_t<In>;
+  if (!isfinite(row.max)) {
+    const Out value = value_without_sum(call, row.max);
+    for (int i = range.head + thread; i < range.end; i += threads) {
+      to[i] = value;
+    }
+    return;
+  }
+  with_value<op, Out>(row, [&](const auto& value) {
+    if (call.map == element_map::none) {
+      write_chunk(range, from, to, thread, threads, value);
+    } else {
+      write_chunk(range, from, to, thread, threads,
+                  [&](T x) { return value(mapped(x, call.map)); });
+    }
+  });
+}
+
+/// What a block's warps share, and their jobs. Each goes round the ring until it finds the end.
+template <int lanes, map_operation op, class In, class Out>
+struct chunk_stream {
+  using T = arithmetic_t<In>;
+
+  const map_arguments<In, Out>& call;
+  const int places;
+  ring_place<T>* const ring;  // [places]
+  block16* const elements;    // [places][place_vectors]
+  const state_exchange<T> exchange;
+  ring_position position = {};
+
+  /// By chunk_warps warps.
+  __device__ void fold(int thread) {
+    for (;; position.advance(places)) {
+      ring_place<T>& at = ring[position.place];
+      at.arrived.wait(position.phase);
+      if (at.row < 0) {
+        return;
+      }
+      const vector_range<In> range = range_of(at);
+      tile<In, chunk_vectors_each> own(range, thread, chunk_threads);
+      own.load(elements_of(range));
+      own.apply(call.map);
+      const state<T> s = fold_part<lanes, precision::fast, false>(own, call.scale);
+      if (is_first()) {
+        at.warps[thread / lanes] = s;
+        at.folded.arrive();
+      }
+    }
+  }
+
+  /// By write_warps warps.
+  __device__ void write(int thread) {
+    for (;; position.advance(places)) {
+      ring_place<T>& at = ring[position.place];
+      at.arrived.wait(position.phase);
+      at.ready.wait(position.phase);
+      if (at.row < 0) {
+        return;
+      }
+      const vector_range<In> range = range_of(at);
+      Out* const to =
+          call.y + at.row * call.y_stride + (range.base - (call.x + at.row * call.x_stride));
+      finish_chunk<op>(range, elements_of(range), to, thread, write_warps * lanes, call,
+                       at.result[0]);
+      synchronize_warp();
+      if (is_first()) {
+        at.free.arrive();
+      }
+    }
+  }
+
+  /// By one warp: the chunks' states.
+  __device__ void publish() {
+    for (;; position.advance(places)) {
+      ring_place<T>& at = ring[position.place];
+      at.arrived.wait(position.phase);
+      if (at.row < 0) {
+        return;
+      }
+      at.folded.wait(position.phase);
+      const state<T> s = combine_states<lanes>(at.warps.data(), chunk_warps, call.scale);
+      if (is_first()) {
+        exchange.publish(std::int64_t{at.row} * call.chunks + at.chunk, s);
+      }
+    }
+  }
+
+  /// By one warp: fills free places, in the end all of them with the end.
+  __device__ void claim_and_read(unsigned& claimed) {
+    const auto chunks = static_cast<unsigned>(call.rows * call.chunks);
+    unsigned number = 0;
+    for (int ends = 0; ends < places; position.advance(places)) {
+      ring_place<T>& at = ring[position.place];
+      at.free.wait(position.phase ^ 1);
+      if (number < chunks) {
+        number = shuffle(is_first() ? claim_chunk(claimed, chunks) : 0U, 0);
+      }
+      if (number >= chunks) {
+        ++ends;
+        if (is_first()) {
+          at.row = -1;
+          at.arrived.arrive();
+        }
+        continue;
+      }
+      if (is_first()) {
+        at.row = static_cast<int>(number / static_cast<unsigned>(call.chunks));
+        at.chunk = static_cast<int>(number % static_cast<unsigned>(call.chunks));
+      }
+      synchronize_warp();
+      const vector_range<In> range = range_of(at);
+      start_copy(range, at.arrived, elements_of(range));
+    }
+  }
+
+  /// By wait_warps warps in turn: the rows' states. None waits at another's places, which may go
+  /// round the ring meanwhile.
+  __device__ void wait_for_rows(int turn) {
+    for (position.advance(places, turn);; position.advance(places, wait_warps)) {
+      ring_place<T>& at = ring[position.place];
+      at.arrived.wait(position.phase);
+      const int row = at.row;
+      if (row >= 0) {
+        state<T> kept[state_exchange<T>::template most_kept<lanes>];
+        const state<T> whole = exchange.template wait_for_row<lanes>(
+            row, call.chunks, call.scale, [&](int j) -> state<T>& { return kept[j]; });
+        if (is_first()) {
+          at.result[0] = row_result<T>::of(whole, call.scale);
+        }
+      }
+      if (is_first()) {
+        at.ready.arrive();
+      }
+      if (row < 0) {
+        return;
+      }
+      exchange.template leave<lanes>(row, call.chunks);
+    }
+  }
+
+ private:
+  /// Of the warp.
+  __device__ static bool is_first() { return threadIdx.x % lanes == 0; }
+
+  __device__ vector_range<In> range_of(const ring_place<T>& at) const {
+    return {call.x + at.row * call.x_stride, call.cols, call.memory,
+            std::int64_t{at.chunk} * chunk_vectors, chunk_vectors};
+  }
+  __device__ block16* elements_of(const vector_range<In>& range) const {
+    const auto number = reinterpret_cast<std::uintptr_t>(range.base) / sizeof(block16);
+    return elements + position.place * place_vectors + number % line_vectors;
+  }
+};
+
+template <int lanes, map_operation op, class In, class Out>
+__global__ void __launch_bounds__(streaming_threads, 1)
+    map_streamed_chunks(const map_arguments<In, Out> call, int places, exchange_memory* memory) {
+  using T = arithmetic_t<In>;
+  extern __shared__ block16 elements[];
+  __shared__ shared_array<ring_place<T>, most_ring_places> ring;
+  if (static_cast<int>(threadIdx.x) < places) {
+    ring[threadIdx.x].initialise();
+  }
+  __syncthreads();
+  chunk_stream<lanes, op, In, Out> stream{
+      call, places, ring.data(), elements, {memory->words, memory->readers}};
+  const int thread = static_cast<int>(threadIdx.x);
+  int warp = thread / lanes;
+  if (warp < chunk_warps) {
+    return stream.fold(thread);
+  }
+  warp -= chunk_warps;
+  if (warp < write_warps) {
+    return stream.write(thread - chunk_threads);
+  }
+  warp -= write_warps;
+  if (warp == 0) {
+    return stream.publish();
+  }
+  if (warp == 1) {
+    return stream.claim_and_read(memory->claimed);
+  }
+  stream.wait_for_rows(warp - 2);
 }
 
 #else
 
-template <int lanes, map_operation op, class In, class Out, int V>
-__global__ void map_streamed_rows(const map_arguments<In, Out>, int, int) {}
+template <int lanes, map_operation op, class In, class Out>
+__global__ void map_streamed_chunks(const map_arguments<In, Out>, int, exchange_memory*) {}
 
 #endif
 
 template <int lanes, map_operation op, class In, class Out>
-void launch_streamed_rows(const map_arguments<In, Out>& call, const row_plan& plan,
-                          stream_handle stream) {
-  launch_resident(stream, map_streamed_rows<lanes, op, In, Out, 8>, call.rows, plan.blocks,
-                  plan.threads, static_cast<std::size_t>(plan.part) * sizeof(block16), call,
-                  plan.blocks, plan.part);
+bool launch_streamed_chunks(const map_arguments<In, Out>& call, const row_plan& plan,
+                            exchange_memory* exchange, stream_handle stream) {
+  const std::int64_t blocks = std::min<std::int64_t>(plan.ring_blocks, call.rows * call.chunks);
+  return launch_together(
+      stream, map_streamed_chunks<lanes, op, In, Out>, blocks, streaming_threads,
+      static_cast<std::size_t>(plan.ring_places) * place_vectors * sizeof(block16), call,
+      plan.ring_places, exchange);
 }
 
 }  // namespace SOFTFOLD_BACKEND

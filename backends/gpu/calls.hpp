@@ -80,9 +80,8 @@ struct map_call {
   scaling scale;
   empty_row policy;
   bool log;
-  const void* given = nullptr;  ///< the rows' public states, if they are known
-  /// Two counters for each row of a plan with `split`, of which the first is 0.
-  unsigned* barriers = nullptr;
+  const void* given = nullptr;          ///< the rows' public states, if they are known
+  exchange_memory* exchange = nullptr;  ///< the queue's, for a second pass that does not read
 };
 
 /// What a reduction writes for each row.

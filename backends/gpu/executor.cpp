@@ -27,11 +27,11 @@ void* scratch::at_least(std::size_t bytes) {
       runtime::release(std::exchange(memory_, nullptr), stream_);
     }
     size_ = 0;
-    memory_ = runtime::allocate(barrier_bytes + bytes, stream_);
+    memory_ = runtime::allocate(exchange_bytes + bytes, stream_);
     size_ = bytes;
-    runtime::clear(memory_, barrier_bytes, stream_);
+    runtime::clear(memory_, exchange_bytes, stream_);
   }
-  return memory_ == nullptr ? nullptr : static_cast<std::byte*>(memory_) + barrier_bytes;
+  return memory_ == nullptr ? nullptr : static_cast<std::byte*>(memory_) + exchange_bytes;
 }
 
 executor::executor(int device_, stream_handle stream_)

@@ -24,14 +24,15 @@ class scratch {
   /// would have to grow inside a graph capture.
   void* at_least(std::size_t bytes);
 
-  /// Counters that are 0 at first and that every kernel leaves at values it may find: two for each
-  /// of most_rows_together rows. Beside the memory of the last at_least() of more than 0 bytes.
-  [[nodiscard]] unsigned* barriers() const noexcept { return static_cast<unsigned*>(memory_); }
+  /// Beside the memory of the last at_least() of more than 0 bytes.
+  [[nodiscard]] exchange_memory* exchange() const noexcept {
+    return static_cast<exchange_memory*>(memory_);
+  }
 
  private:
   stream_handle stream_;
-  static constexpr std::size_t barrier_bytes = std::size_t{most_rows_together} * 8;
-  void* memory_ = nullptr;  ///< the counters, then what is asked for
+  static constexpr std::size_t exchange_bytes = (sizeof(exchange_memory) + 255) / 256 * 256;
+  void* memory_ = nullptr;  ///< an exchange_memory, then what is asked for
   std::size_t size_ = 0;    ///< of that
 };
 
@@ -52,6 +53,7 @@ struct executor {
             properties.cluster_blocks,
             properties.multiprocessors,
             properties.runs_together,
+            properties.copies_in_bulk,
             static_cast<std::int64_t>(properties.shared_bytes),
             static_cast<std::int64_t>(properties.cache_bytes)};
   }

@@ -8,6 +8,7 @@ inline namespace SOFTFOLD_BACKEND {
 namespace {
 
 constexpr int vector_bytes = 16;
+constexpr std::int64_t place_bytes = std::int64_t{place_vectors} * vector_bytes;
 constexpr int lane_block_threads = 128;
 
 /// Rows of up to `vectors` vectors are worked on by so many lanes, with so many vectors each. Four
@@ -27,7 +28,6 @@ constexpr lanes_rule lanes_rules[] = {
 
 /// Vectors of each thread of a block that holds a long row, or a part of one, in registers.
 constexpr int vectors_each = 8;
-constexpr int most_threads = 1024;
 
 /// What a block that selects the top k of a row keeps in shared memory, at most: the groups'
 /// maxima, what it sorts, the list of chosen groups, the states of chunks.
@@ -84,10 +84,9 @@ row_plan in_block(std::int64_t vectors, const device_limits& device) {
 }
 
 /// As few blocks as have at most `most_part` vectors each.
-row_plan by_parts(row_plan_kind kind, std::int64_t vectors, std::int64_t most_part,
-                  const device_limits& device) {
+row_plan in_cluster(std::int64_t vectors, std::int64_t most_part, const device_limits& device) {
   row_plan plan;
-  plan.kind = kind;
+  plan.kind = row_plan_kind::cluster;
   plan.vectors = vectors_each;
   while (plan.blocks * most_part < vectors && plan.blocks < device.cluster_blocks) {
     plan.blocks *= 2;
@@ -150,16 +149,10 @@ row_plan plan_map(const row_shape& shape, const device_limits& device) {
     return in_block(vectors, device);
   }
   constexpr std::int64_t most_of_part = cluster_threads * vectors_each;
-  if (vectors <= device.cluster_blocks * most_of_part) {
-    return by_parts(row_plan_kind::cluster, vectors, most_of_part, device);
-  }
-  // Two or more blocks on a multiprocessor, while a cluster of them can hold the row. The kernel
-  // for f64 takes more registers.
-  for (const int threads : {most_threads / 2, shape.element_bytes == 8 ? 0 : most_threads}) {
-    const std::int64_t most_streamed = std::int64_t{threads} * vectors_each;
-    if (vectors <= device.cluster_blocks * most_streamed) {
-      return by_parts(row_plan_kind::stream, vectors, most_streamed, device);
-    }
+  // Rows of 16-bit elements have more to compute: large clusters are slower than what follows.
+  const int most_blocks = device.cluster_blocks / (shape.element_bytes == 2 ? 2 : 1);
+  if (vectors <= most_blocks * most_of_part) {
+    return in_cluster(vectors, most_of_part, device);
   }
   return in_chunks_read_twice(vectors, device);
 }
@@ -167,26 +160,25 @@ row_plan plan_map(const row_shape& shape, const device_limits& device) {
 row_plan plan_rows(const row_plan& any, std::int64_t rows, const row_shape& shape,
                    const device_limits& device) {
   row_plan plan = any;
-  if (!device.runs_together || rows > most_rows_together) {
+  if (plan.kind != row_plan_kind::chunks || !device.runs_together ||
+      plan.chunks > most_chunks_read_by_all) {
     return plan;
   }
   // Registers of a multiprocessor for chunks, of 256 threads.
   const std::int64_t resident = device.multiprocessors * (shape.element_bytes == 8 ? 2 : 4);
-  switch (plan.kind) {
-    case row_plan_kind::chunks:
-      if (plan.chunks <= most_chunks_read_by_all && rows * plan.chunks <= resident) {
-        plan.split = 1;
-      }
-      break;
-    case row_plan_kind::stream: {
-      const int split = (plan.threads + chunk_threads - 1) / chunk_threads;
-      if (rows * plan.blocks * split <= device.multiprocessors) {
-        plan.split = split;
-      }
-      break;
-    }
-    default:
-      break;
+  if (rows * plan.chunks <= resident && rows <= most_rows_exchanged) {
+    plan.pass = second_pass::together;
+    return plan;
+  }
+  const std::int64_t own_bytes = shape.element_bytes == 8 ? 3072 : 2048;  // beside the chunks
+  const auto places = static_cast<int>(
+      std::min<std::int64_t>((device.shared_bytes - own_bytes) / place_bytes, most_ring_places));
+  // A row has at most half of all places, so that others are read while it is written.
+  if (device.copies_in_bulk && 2 * plan.chunks <= device.multiprocessors * places) {
+    plan.pass = second_pass::streamed;
+    plan.ring_blocks = device.multiprocessors;
+    plan.ring_places = places;
+    plan.batch_rows = std::min(most_rows_exchanged, most_chunks_exchanged / plan.chunks);
   }
   return plan;
 }

@@ -19,6 +19,7 @@ struct device_limits {
   int cluster_blocks = 0;  ///< most blocks of a cluster; 0: none
   int multiprocessors = 1;
   bool runs_together = false;         ///< a launch can ask for all of its blocks to run at once
+  bool copies_in_bulk = false;        ///< to shared memory, while warps do other things
   std::int64_t shared_bytes = 65536;  ///< of shared memory, at most, that a block can have
   std::int64_t cache_bytes = 0;       ///< of a cache that keeps rows for a second read; 0: none
 };
@@ -36,8 +37,14 @@ enum class row_plan_kind : std::uint8_t {
   lanes,    ///< some lanes of a warp; the row in their registers
   block,    ///< a block; the row in its registers
   cluster,  ///< the blocks of a cluster; the row in their registers
-  stream,   ///< the same by large blocks that read one row while they write another
-  chunks,   ///< blocks that fold a chunk each; for maps a second kernel reads the row again
+  chunks,   ///< blocks that fold a chunk each
+};
+
+/// How a map passes a second time over the chunks of rows. Changes no bit of a result.
+enum class second_pass : std::uint8_t {
+  reads,     ///< another kernel reads them again
+  together,  ///< all chunks are in registers of blocks that run at once
+  streamed,  ///< they are in shared memory, from their first pass on until their row is known
 };
 
 struct row_plan {
@@ -45,14 +52,14 @@ struct row_plan {
   int vectors = 1;    ///< 16-byte vectors of each thread
   int lanes = 1;      ///< kind lanes: of each row, a power of two
   int threads = 256;  ///< of a block
-  int blocks = 1;     ///< kinds cluster and stream: of each row
-  int part = 0;       ///< kinds cluster and stream: vectors of each block
+  int blocks = 1;     ///< kind cluster: of each row
+  int part = 0;       ///< kind cluster: vectors of each block
   int chunks = 1;     ///< kind chunks: of each row
-  /// Rows that are read the second time before others are read, at most; 0: all.
+  second_pass pass = second_pass::reads;
+  int ring_blocks = 0;  ///< second_pass::streamed: blocks that run at once, of all rows
+  int ring_places = 0;  ///< second_pass::streamed: for chunks, in a block's shared memory
+  /// Rows of a launch, at most; 0: all. Rows that are read twice are still in a cache then.
   std::int64_t batch_rows = 0;
-  /// Kinds stream and chunks: blocks among which a part is divided for few rows, whose blocks all
-  /// run at once; 0: not. Changes no bit of a result.
-  int split = 0;
 
   friend bool operator==(const row_plan&, const row_plan&) = default;
 };
@@ -67,8 +74,22 @@ inline constexpr int chunk_vectors = chunk_threads * chunk_vectors_each;
 inline constexpr int row_threads = 512;
 inline constexpr int cluster_threads = 256;
 
-/// Rows of a plan with `split`, at most.
-inline constexpr int most_rows_together = 256;
+/// Rows and chunks of a launch whose blocks exchange the chunks' states, at most.
+inline constexpr int most_rows_exchanged = 16384;
+inline constexpr int most_chunks_exchanged = 65536;
+
+/// What they do it through, in device memory. All 0 before and after a launch.
+struct exchange_memory {
+  std::uint64_t words[2 * most_chunks_exchanged];
+  unsigned readers[most_rows_exchanged];
+  unsigned claimed;  ///< chunks
+};
+
+/// Chunks in a block's shared memory, at most, and vectors of each place: a copy in bulk is slower,
+/// measured by 5 %, if the two sides lie differently in lines of 128 bytes.
+inline constexpr int most_ring_places = 7;
+inline constexpr int line_vectors = 8;
+inline constexpr int place_vectors = chunk_vectors + line_vectors;
 
 /// Above this number of chunks their states are combined by a kernel of their own.
 inline constexpr int most_chunks_read_by_all = 256;

@@ -29,34 +29,53 @@ __device__ inline T sum_over_lanes(T value, int lanes) {
   return value;
 }
 
-/// The combination of `count` states in shared or global memory, by all lanes of a warp; every
-/// lane gets the result. The order depends on `count` only, up to 8 of them, else on `lanes`, too.
-/// A lane's sum is Kahan's, for many states may be of about one size.
-template <int lanes, class T>
-__device__ inline state<T> combine_states(const state<T>* states, int count, T scale) {
-  constexpr int few = 8;
-  if (count <= few) {  // each few lanes do the same
-    const int lane = static_cast<int>(threadIdx.x) % few;
-    const state<T> own = lane < count ? states[lane] : state<T>{};
-    const T max = max_over_lanes(own.max, few);
-    const T term = lane < count ? own.sum * own.factor(max, scale) : T{0};
-    return {max, sum_over_lanes(term, few)};
-  }
-  const int lane = static_cast<int>(threadIdx.x) % lanes;
-  state<T> own;
-  for (int i = lane; i < count; i += lanes) {
-    own.max = max_or_nan(own.max, states[i].max);
-  }
-  const T max = max_over_lanes(own.max, lanes);
+/// Up to so many states are combined by as many lanes, each group of them doing the same.
+inline constexpr int few_states = 8;
+
+/// The number of the first state that a lane combines, of `count`; the others follow at distance
+/// `lanes`.
+template <int lanes>
+__device__ inline int first_combined(int count) {
+  return static_cast<int>(threadIdx.x) % (count <= few_states ? few_states : lanes);
+}
+
+/// The combination of `count` states, of which each lane of a warp brings those from number
+/// first_combined on: each(f) calls f with all of them, in order. Every lane gets the result. The
+/// order depends on `count` only, up to few_states of them, else on `lanes`, too. A lane's sum is
+/// Kahan's, for many states may be of about one size.
+template <int lanes, class T, class Each>
+__device__ inline state<T> combine_each(int count, T scale, const Each& each) {
+  const int members = count <= few_states ? few_states : lanes;
+  T max = -infinity<T>;
+  each([&](const state<T>& s) { max = max_or_nan(max, s.max); });
+  max = max_over_lanes(max, members);
   T sum = 0;
   T excess = 0;
-  for (int i = lane; i < count; i += lanes) {
-    const T term = states[i].sum * states[i].factor(max, scale) - excess;
+  each([&](const state<T>& s) {
+    const T term = s.sum * s.factor(max, scale) - excess;
     const T next = sum + term;
     excess = (next - sum) - term;
     sum = next;
+  });
+  return {max, sum_over_lanes(sum, members)};
+}
+
+/// The same of states in shared or global memory.
+template <int lanes, class T>
+__device__ inline state<T> combine_states(const state<T>* states, int count, T scale) {
+  const int first = first_combined<lanes>(count);
+  if (count <= few_states) {
+    return combine_each<lanes>(count, scale, [&](const auto& f) {
+      if (first < count) {
+        f(states[first]);
+      }
+    });
   }
-  return {max, sum_over_lanes(sum, lanes)};
+  return combine_each<lanes>(count, scale, [&](const auto& f) {
+    for (int i = first; i < count; i += lanes) {
+      f(states[i]);
+    }
+  });
 }
 
 /// An array in shared memory, where variables have no constructors.

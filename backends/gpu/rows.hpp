@@ -82,21 +82,13 @@ struct row_result {
   }
 };
 
-/// Writes a thread's tile of a row, to global memory if `once`. `local`: the maximum whose frame
-/// the kept exponentials have.
-template <map_operation op, bool kept, bool once = true, class In, class Out, int V>
-__device__ inline void write_tile(const tile<In, V>& tile, Out* to,
-                                  const map_arguments<In, Out>& call,
-                                  const row_result<arithmetic_t<In>>& row, arithmetic_t<In> local) {
-  using T = arithmetic_t<In>;
-  if (!isfinite(row.max)) {
-    tile.fill(to, row.max == -infinity<T> ? call.empty : canonical_nan<Out>());
-    return;
-  }
+/// Calls body with the function from an element to its result, for a row whose maximum is finite.
+template <map_operation op, class Out, class T, class Body>
+__device__ inline void with_value(const row_result<T>& row, const Body& body) {
   if (row.far) {
     const frame<T>& f = row.whole;
     const T log_sum = log(row.sum);
-    tile.template store<false, once>(to, [&](T x) {
+    body([&](T x) {
       const T t = x * f.a - f.b;
       return op == map_operation::log_softmax ? t - log_sum
                                               : exponential<precision::exact>(t) / row.sum;
@@ -105,16 +97,41 @@ __device__ inline void write_tile(const tile<In, V>& tile, Out* to,
   }
   if constexpr (op == map_operation::log_softmax) {
     const T log_sum = log(row.sum);
-    tile.template store<false, once>(to, [&](T x) { return row.whole.exponent(x) - log_sum; });
-  } else if constexpr (kept) {
-    const T factor = tile.kept_factor() * state<T>{local, 0}.factor(row.max, call.scale) / row.sum;
-    tile.template store<true, once>(to, [&](T e) { return e * factor; });
+    body([&](T x) { return row.whole.exponent(x) - log_sum; });
   } else {
     with_exponential<precision_for<Out>>(row.whole, [&](const auto& exponential) {
       const T factor = exponential.factor / row.sum;
-      tile.template store<false, once>(to, [&](T x) { return exponential(x) * factor; });
+      body([&](T x) { return exponential(x) * factor; });
     });
   }
+}
+
+/// What each element becomes in a row whose maximum is not finite.
+template <class In, class Out>
+__device__ inline Out value_without_sum(const map_arguments<In, Out>& call, arithmetic_t<In> max) {
+  return max == -infinity<arithmetic_t<In>> ? call.empty : canonical_nan<Out>();
+}
+
+/// Writes a thread's tile of a row, to global memory if `once`. `local`: the maximum whose frame
+/// the kept exponentials have.
+template <map_operation op, bool kept, bool once = true, class In, class Out, int V>
+__device__ inline void write_tile(const tile<In, V>& tile, Out* to,
+                                  const map_arguments<In, Out>& call,
+                                  const row_result<arithmetic_t<In>>& row, arithmetic_t<In> local) {
+  using T = arithmetic_t<In>;
+  if (!isfinite(row.max)) {
+    tile.fill(to, value_without_sum(call, row.max));
+    return;
+  }
+  if constexpr (kept) {
+    if (!row.far) {
+      const T factor =
+          tile.kept_factor() * state<T>{local, 0}.factor(row.max, call.scale) / row.sum;
+      tile.template store<true, once>(to, [&](T e) { return e * factor; });
+      return;
+    }
+  }
+  with_value<op, Out>(row, [&](const auto& value) { tile.template store<false, once>(to, value); });
 }
 
 /// The state of the tiles of `count` lanes, whose own elements' maximum is `largest`; if `keep`,
@@ -450,15 +467,15 @@ void launch_finish(const state<T>* parts, std::int64_t rows, int count, T scale,
 template <int lanes, map_operation op, class In, class Out>
 void launch_cluster_rows(const map_arguments<In, Out>& call, const row_plan& plan,
                          stream_handle stream);
-template <int lanes, map_operation op, class In, class Out>
-void launch_streamed_rows(const map_arguments<In, Out>& call, const row_plan& plan,
-                          stream_handle stream);
 
-/// A plan with `split`; false, and nothing launched, if the device has no room for it now.
+/// Both passes over chunks in one launch, by blocks that exchange the chunks' states; false, and
+/// nothing launched, if the device has no room for all of them at once now.
 template <int lanes, map_operation op, class In, class Out>
-bool launch_rows_together(const map_arguments<In, Out>& call, const row_plan& plan,
-                          state<arithmetic_t<In>>* states, unsigned* barriers,
-                          stream_handle stream);
+bool launch_chunks_together(const map_arguments<In, Out>& call, exchange_memory* exchange,
+                            stream_handle stream);
+template <int lanes, map_operation op, class In, class Out>
+bool launch_streamed_chunks(const map_arguments<In, Out>& call, const row_plan& plan,
+                            exchange_memory* exchange, stream_handle stream);
 
 template <int lanes, map_operation op, class In, class Out>
 void launch_map_as(const map_call& call, const row_plan& plan, void* scratch,
@@ -481,12 +498,7 @@ void launch_map_as(const map_call& call, const row_plan& plan, void* scratch,
                                       static_cast<const max_sum<T>*>(call.given),
                                       nullptr,
                                       1,
-                                      1};
-  if (plan.split > 0 &&
-      launch_rows_together<lanes, op>(arguments, plan, static_cast<state<T>*>(scratch),
-                                      call.barriers, stream)) {
-    return;
-  }
+                                      plan.chunks};
   switch (plan.kind) {
     case row_plan_kind::lanes:
       with_vectors_of<In, Out>(plan.vectors, [&](auto v) {
@@ -517,15 +529,19 @@ void launch_map_as(const map_call& call, const row_plan& plan, void* scratch,
     case row_plan_kind::cluster:
       launch_cluster_rows<lanes, op>(arguments, plan, stream);
       return;
-    case row_plan_kind::stream:
-      launch_streamed_rows<lanes, op>(arguments, plan, stream);
-      return;
     case row_plan_kind::chunks:
       break;
   }
-  arguments.chunks = plan.chunks;
+  if (plan.pass == second_pass::together &&
+      launch_chunks_together<lanes, op>(arguments, call.exchange, stream)) {
+    return;
+  }
+  if (plan.pass == second_pass::streamed &&
+      launch_streamed_chunks<lanes, op>(arguments, plan, call.exchange, stream)) {
+    return;
+  }
   if (call.given == nullptr) {
-    auto* parts = static_cast<state<T>*>(scratch);
+    auto* const parts = static_cast<state<T>*>(scratch);
     reduction_arguments<In> fold = arguments_of<In>(call.x, call.scale);
     fold.parts = parts;
     launch_chunk_states<lanes>(fold, plan, stream);

@@ -51,11 +51,11 @@ void launch(executor& on, const map_call& call) {
       plan.batch_rows > 0 ? std::min(plan.batch_rows, call.x.rows) : call.x.rows;
   void* const scratch =
       given ? nullptr : on.scratch.at_least(part_states_bytes(plan, batch, call.x.type));
-  map_call with_barriers = call;
-  with_barriers.barriers = plan.split > 0 ? on.scratch.barriers() : nullptr;
+  map_call with_exchange = call;
+  with_exchange.exchange = on.scratch.exchange();
   with_input(call.x.type, [&](auto in) {
     for (std::int64_t row = 0; row < call.x.rows; row += batch) {
-      launch_map<decltype(in)>(part_of(with_barriers, row, std::min(batch, call.x.rows - row)),
+      launch_map<decltype(in)>(part_of(with_exchange, row, std::min(batch, call.x.rows - row)),
                                plan, scratch, on.stream, on.properties.lanes);
     }
   });

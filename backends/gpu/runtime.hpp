@@ -23,6 +23,7 @@ struct device_properties {
   int multiprocessors = 0;
   int cluster_blocks = 0;        ///< most blocks of a cluster; 0: none
   bool runs_together = false;    ///< see device_limits
+  bool copies_in_bulk = false;   ///< see device_limits
   std::size_t shared_bytes = 0;  ///< of shared memory, at most, that a block can have
   std::size_t l2_bytes = 0;
   std::size_t cache_bytes = 0;     ///< see device_limits

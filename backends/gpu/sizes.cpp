@@ -14,13 +14,11 @@ std::size_t round_up(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 }  // namespace
 
 std::size_t part_states_bytes(const row_plan& plan, std::int64_t rows, dtype input) {
-  std::size_t states = 0;
-  if (plan.kind == row_plan_kind::chunks) {
-    states = static_cast<std::size_t>(plan.chunks) + 1;
-  } else if (plan.split > 0) {  // of all warps, of 32 lanes or more
-    states = static_cast<std::size_t>(plan.blocks * plan.threads / 32);
+  if (plan.kind != row_plan_kind::chunks) {
+    return 0;
   }
-  return static_cast<std::size_t>(rows) * states * 2 * size_of(core::arithmetic_type(input));
+  return static_cast<std::size_t>(rows) * (static_cast<std::size_t>(plan.chunks) + 1) * 2 *
+         size_of(core::arithmetic_type(input));
 }
 
 topk_scratch scratch_of(const topk_call& call, const topk_plan& plan) {

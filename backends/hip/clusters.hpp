@@ -12,16 +12,14 @@ void launch_cluster_rows(const map_arguments<In, Out>&, const row_plan&, stream_
   throw error(errc::backend_failure, "launch: a plan for clusters on a device without them");
 }
 
+/// Nor, yet, for blocks that wait for each other.
 template <int lanes, map_operation op, class In, class Out>
-void launch_streamed_rows(const map_arguments<In, Out>& call, const row_plan& plan,
-                          stream_handle stream) {
-  launch_cluster_rows<lanes, op>(call, plan, stream);
+bool launch_chunks_together(const map_arguments<In, Out>&, exchange_memory*, stream_handle) {
+  return false;
 }
-
-/// Nor for blocks that run at once.
 template <int lanes, map_operation op, class In, class Out>
-bool launch_rows_together(const map_arguments<In, Out>&, const row_plan&, state<arithmetic_t<In>>*,
-                          unsigned*, stream_handle) {
+bool launch_streamed_chunks(const map_arguments<In, Out>&, const row_plan&, exchange_memory*,
+                            stream_handle) {
   return false;
 }
 

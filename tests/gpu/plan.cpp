@@ -67,17 +67,11 @@ void check_covers(const row_plan& plan, const row_shape& shape, const device_lim
       CHECK(plan.threads <= row_threads);
       return;
     case row_plan_kind::cluster:
-    case row_plan_kind::stream:
       CHECK(plan.blocks <= device.cluster_blocks);
       CHECK(std::int64_t{plan.blocks} * plan.part >= vectors_of(shape, 32));
       CHECK(plan.threads * plan.vectors >= plan.part);
-      if (plan.kind == row_plan_kind::cluster) {
-        CHECK(plan.part % 2 == 0);  // whole sectors
-        CHECK(plan.threads <= cluster_threads);
-      } else {
-        CHECK(plan.threads >= 3 * 32);  // the copies' three arrivals
-        CHECK(plan.threads <= (shape.element_bytes == 8 ? 512 : 1024));
-      }
+      CHECK(plan.part % 2 == 0);  // whole sectors
+      CHECK(plan.threads <= cluster_threads);
       return;
     case row_plan_kind::chunks:
       CHECK(std::int64_t{plan.chunks} * chunk_vectors >= vectors);
@@ -134,7 +128,8 @@ TEST_CASE("clusters only where the device has them, chunks only beyond") {
   CHECK(plan_map(long_row, with_clusters).kind == row_plan_kind::cluster);
   CHECK(plan_map(long_row, without_clusters).kind == row_plan_kind::chunks);
   CHECK(plan_map({1 << 20, 4, 32}, with_clusters).kind == row_plan_kind::chunks);
-  CHECK(plan_map({524288, 4, 32}, with_clusters).kind == row_plan_kind::stream);
+  CHECK(plan_map({131072, 2, 32}, with_clusters).kind == row_plan_kind::cluster);
+  CHECK(plan_map({131074, 2, 32}, with_clusters).kind == row_plan_kind::chunks);
 }
 
 TEST_CASE("rows that are read twice are taken in batches that half of a cache holds") {
@@ -195,44 +190,60 @@ TEST_CASE("top-k: enough groups for k, and room for what is above the bound") {
   });
 }
 
-TEST_CASE("few long rows are divided among blocks that run at once, and no more of them than do") {
+TEST_CASE("long rows are read once where the device can hold them, and no result changes with it") {
   device_limits device = with_clusters;
   device.runs_together = true;
+  device.copies_in_bulk = true;
   for (const int bytes : {2, 4, 8}) {
     for (const std::int64_t cols : column_counts()) {
-      for (const std::int64_t rows : {1, 2, 3, 8, 100, 1000}) {
+      for (const std::int64_t rows : {1, 2, 3, 8, 100, 1000, 100000}) {
         const row_shape shape{cols, bytes, bytes};
         const row_plan any = plan_map(shape, device);
         const row_plan plan = plan_rows(any, rows, shape, device);
         CAPTURE(bytes);
         CAPTURE(cols);
         CAPTURE(rows);
-        row_plan undivided = plan;
-        undivided.split = 0;
-        CHECK(undivided == any);  // what is done to a row stays
-        const int parts = plan.kind == row_plan_kind::chunks ? plan.chunks : plan.blocks;
-        CHECK(rows * parts * plan.split <= device.multiprocessors * 4);
-        if (plan.split > 0) {
-          CHECK((plan.kind == row_plan_kind::stream || plan.kind == row_plan_kind::chunks));
-          CHECK(rows <= most_rows_together);
-          CHECK(plan.threads <= plan.split * 256);
+        CHECK(plan.kind == any.kind);  // what is done to a row stays
+        CHECK(plan.chunks == any.chunks);
+        CHECK(plan.threads == any.threads);
+        if (plan.pass == second_pass::reads) {
+          CHECK(plan == any);
+          CHECK((plan.kind != row_plan_kind::chunks || plan.chunks > 256));
+          continue;
+        }
+        CHECK(plan.kind == row_plan_kind::chunks);
+        const std::int64_t launched =
+            plan.batch_rows > 0 ? std::min<std::int64_t>(plan.batch_rows, rows) : rows;
+        CHECK(launched <= most_rows_exchanged);
+        CHECK(launched * plan.chunks <= most_chunks_exchanged);
+        if (plan.pass == second_pass::together) {
+          CHECK(rows * plan.chunks <= device.multiprocessors * (bytes == 8 ? 2 : 4));
+        } else {
+          CHECK(plan.ring_places <= most_ring_places);
+          CHECK(plan.ring_places * (chunk_vectors + 8) * 16 + 2048 <= device.shared_bytes);
+          CHECK(plan.chunks < plan.ring_blocks * plan.ring_places);  // or it would wait for ever
         }
       }
     }
   }
-  const auto split = [&](std::int64_t rows, std::int64_t cols) {
+  const auto pass = [&](std::int64_t rows, std::int64_t cols) {
     const row_shape shape{cols, 4, 32};
-    return plan_rows(plan_map(shape, device), rows, shape, device).split;
+    return plan_rows(plan_map(shape, device), rows, shape, device).pass;
   };
-  CHECK(split(1, 128256) == 0);  // a cluster is quicker
-  CHECK(split(1, 500000) == 4);
-  CHECK(split(3, 500000) == 0);
-  CHECK(split(1, 1 << 20) == 1);
-  CHECK(split(4, 1 << 20) == 1);
-  CHECK(split(5, 1 << 20) == 0);
-  CHECK(split(1, 1 << 24) == 0);
+  CHECK(pass(1, 128256) == second_pass::reads);  // by a cluster
+  CHECK(pass(8, 500000) == second_pass::together);
+  CHECK(pass(9, 500000) == second_pass::streamed);
+  CHECK(pass(4, 1 << 20) == second_pass::together);
+  CHECK(pass(5, 1 << 20) == second_pass::streamed);
+  CHECK(pass(1, 1 << 24) == second_pass::reads);  // too long
+  device.copies_in_bulk = false;
+  CHECK(pass(5, 1 << 20) == second_pass::reads);
+  device.copies_in_bulk = true;
+  device.multiprocessors = 16;  // as of a part of a device
+  CHECK(pass(5, 1 << 18) == second_pass::streamed);
+  CHECK(pass(5, 1 << 20) == second_pass::reads);
   device.runs_together = false;
-  CHECK(split(1, 1 << 20) == 0);
+  CHECK(pass(1, 1 << 20) == second_pass::reads);
 }
 
 TEST_CASE("top-k: a block takes all chunks of a row, or fewer if there are few rows") {
