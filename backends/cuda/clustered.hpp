@@ -86,6 +86,7 @@ __global__ void __launch_bounds__(cluster_threads, sizeof(In) == 8 ? 2 : 4)
   __syncthreads();
   row_result<T> whole = result[0];
   whole.far = false;  // for the compiler: it is
+  prefetch_successor(range, row, blocks, call);
   write_tile<op, keep>(own, call.y + row * call.y_stride + (range.base - x), call, whole, warp.max);
 }
 

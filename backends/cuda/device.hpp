@@ -127,6 +127,17 @@ __device__ inline unsigned char* dynamic_shared_memory() {
   return reinterpret_cast<unsigned char*>(dynamic);
 }
 
+/// Whether blocks ask for what later ones will read, and how.
+inline constexpr bool prefetches = true;
+__device__ inline void prefetch_line(const void* in_line) {  // of 128 bytes, to the L2 cache
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(in_line));
+}
+__device__ inline int multiprocessors() {
+  int n;
+  asm("mov.u32 %0, %%nsmid;" : "=r"(n));
+  return n;
+}
+
 /// Hides a value's origin from the compiler, which would otherwise keep what it computed from it
 /// in registers for a second use.
 __device__ inline void forget_origin(int& v) { asm volatile("" : "+r"(v)); }

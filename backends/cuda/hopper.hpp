@@ -117,20 +117,6 @@ class transfer_barrier {
         "r"(phase)
         : "memory");
   }
-  /// Whether a phase has ended: the one under way or the one before it.
-  [[nodiscard]] __device__ bool has_ended(int phase) {
-    unsigned done;
-    asm volatile(
-        "{\n"
-        ".reg .pred done;\n"
-        "mbarrier.test_wait.parity.acquire.cta.shared::cta.b64 done, [%1], %2;\n"
-        "selp.u32 %0, 1, 0, done;\n"
-        "}"
-        : "=r"(done)
-        : "r"(shared_address(&word_)), "r"(phase)
-        : "memory");
-    return done != 0;
-  }
   /// The same for what other blocks of the cluster sent.
   __device__ void wait_for_cluster(int phase) {
     asm volatile(

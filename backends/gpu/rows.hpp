@@ -134,6 +134,25 @@ __device__ inline void write_tile(const tile<In, V>& tile, Out* to,
   with_value<op, Out>(row, [&](const auto& value) { tile.template store<false, once>(to, value); });
 }
 
+/// Asks for what is read when the calling block, which has `range` of row `row`, has gone. To be
+/// called between a block's last read and its first write, when it would have nothing under way.
+/// Earlier, or for more rows than the device holds at once, the cache would lose lines before they
+/// are read: up to a third slower, measured.
+template <class In, class Out>
+__device__ inline void prefetch_successor(const vector_range<In>& range, std::int64_t row,
+                                          int blocks_of_row, const map_arguments<In, Out>& call) {
+  if constexpr (prefetches) {
+    constexpr int threads_at_once = 1024;  // of a multiprocessor, by their registers
+    constexpr int line = 128 / 16;
+    const int blocks = multiprocessors() * threads_at_once / static_cast<int>(blockDim.x);
+    const std::int64_t ahead = blocks / blocks_of_row;
+    const int first = static_cast<int>(threadIdx.x) * line;
+    if (row + ahead < call.rows && first < range.size()) {
+      prefetch_line(range.base + ahead * call.x_stride + first * vector_range<In>::width);
+    }
+  }
+}
+
 /// The state of the tiles of `count` lanes, whose own elements' maximum is `largest`; if `keep`,
 /// the tiles keep their exponentials, of precision p. `skips`: see tile::sum.
 template <int lanes, precision p, bool keep, bool skips = false, class In, int V>
@@ -244,6 +263,7 @@ __global__ void __launch_bounds__(row_threads, least_resident(sizeof(In) == 8 ? 
   own.apply(call.map);
   const state<T> warp = fold_part<lanes, precision_for<Out>, keep>(own, call.scale);
   const state<T> whole = combine_over_block<lanes>(warp, call.scale, memory);
+  prefetch_successor(range, row, 1, call);
   write_tile<op, keep>(own, call.y + row * call.y_stride - range.head, call,
                        row_result<T>::of(whole, call.scale), warp.max);
 }

@@ -38,6 +38,11 @@ inline constexpr bool stages_rows = true;
 inline constexpr bool stages_rows = false;
 #endif
 
+/// Blocks do not ask for what later ones will read: not measured here.
+inline constexpr bool prefetches = false;
+__device__ inline void prefetch_line(const void*) {}
+__device__ inline int multiprocessors() { return 0; }
+
 /// The second argument of launch bounds, which in HIP counts wavefronts on a SIMD: as few as there
 /// may be, as AMD's compiler weighs registers against wavefronts itself.
 constexpr int least_resident(int /*blocks*/) { return 1; }

@@ -130,7 +130,7 @@ TEST_CASE("a matrix of more than 2^32 elements: its last rows as if they were al
   };
   compare(rows - 1, last);
   compare(crossing_row, crossing);
-  compare(0, std::vector<bfloat16>(cols));
+  compare(0, std::vector<bfloat16>(static_cast<std::size_t>(cols)));
 }
 
 TEST_CASE("a row of more than 2^32 columns: its last ones are found") {
