@@ -111,6 +111,10 @@ class bounded_row {
       raise(own, largest);
     }
     unsigned rest = own.reaching(least_from(first)) & wanted;
+    if (2 * gpu::count(ballot(count_bits(rest) > 1)) > lanes) {
+      rest = without_late_ties(own, rest);
+      many_ = true;
+    }
     int at = rest != 0 ? atomicAdd(count(), count_bits(rest)) : 0;
 #pragma unroll
     for (int j = 0; j < V; ++j) {
@@ -126,14 +130,16 @@ class bounded_row {
     return rest;
   }
 
-  /// Whether it is time to look at what was kept: for small k it pays to raise the bound soon.
+  /// Whether it is time to look at what was kept: for small k it pays to raise the bound soon, and
+  /// where many elements reach it at once.
   [[nodiscard]] __device__ bool is_due() const {
-    return *static_cast<const volatile int*>(count()) >=
-           (2 * k_ <= lanes ? lanes : kept_vectors - lanes);
+    return many_ || *static_cast<const volatile int*>(count()) >=
+                        (2 * k_ <= lanes ? lanes : kept_vectors - lanes);
   }
 
   /// Takes the candidates out of the vectors that were kept.
   __device__ void look() {
+    many_ = false;
     synchronize_warp();
     const int lane = static_cast<int>(threadIdx.x) % lanes;
     const int n = *count() < kept_vectors ? *count() : kept_vectors;
@@ -181,6 +187,23 @@ class bounded_row {
     return core::value_of_key<T>(key + (ties ? 0 : 1));
   }
 
+  /// Of many vectors `rest` those above the bound, and the first k of those equal to it.
+  template <int V>
+  [[nodiscard]] __device__ unsigned without_late_ties(const tile<In, V>& own, unsigned rest) const {
+    const T value = core::value_of_key<T>(entry_of<packed_entry>::key(bound_));
+    const unsigned ties = rest & ~own.exceeding(value);
+    unsigned result = rest & ~ties;
+    int seen = 0;
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      const bool tie = (ties >> j & 1U) != 0;
+      const lane_mask all = ballot(tie);
+      result |= tie && seen + gpu::count(all & lanes_below()) < k_ ? 1U << j : 0U;
+      seen += gpu::count(all);
+    }
+    return result;
+  }
+
   /// Raises the bound by a piece's own maxima.
   template <int V>
   __device__ void raise(const tile<In, V>& own, T largest) {
@@ -211,6 +234,7 @@ class bounded_row {
   unsigned char* shared_;
   int k_;
   int found_ = 0;
+  bool many_ = false;
   packed_entry bound_ = 0;  ///< k elements at least exceed it
 };
 

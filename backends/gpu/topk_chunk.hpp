@@ -122,14 +122,18 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
     largest = key > largest ? key : largest;
 
     // For random rows the bound leaves about k candidates of each chunk: it is raised whenever as
-    // many elements were read again. Other rows may exceed it more often.
+    // many elements were read again. Other rows may exceed it more often: then a chunk's own bound
+    // is as good, and what was kept is looked at when there might be no room for more.
     bool is_due = (chunk & (chunk + 1)) == 0 && k * (chunk + 1) >= chunk_threads;
     bool is_fresh = chunk == 0;
     if (chunk > 0) {
       const int kept = *static_cast<const volatile int*>(&memory.kept);
       const bool many = 2 * count(ballot(key > bound)) > lanes || 2 * kept > most_kept_vectors;
       is_fresh = __syncthreads_or(many ? 1 : 0) != 0;
-      is_due |= is_fresh;
+      // If so, no thread keeps anything before the next barrier, that of bound_of_chunk.
+      const int all_kept = *static_cast<const volatile int*>(&memory.kept);
+      is_due |=
+          is_fresh && (2 * all_kept > most_kept_vectors || all_kept + 3 * k > most_kept_vectors);
     }
     if (is_fresh) {
       const std::uint32_t own_bound = bound_of_chunk<lanes>(key, range.size(), call.k, memory);
