@@ -65,9 +65,10 @@ template <int lanes, class T>
 __device__ inline state<T> combine_states(const state<T>* states, int count, T scale) {
   const int first = first_combined<lanes>(count);
   if (count <= few_states) {
+    const state<T> own = first < count ? states[first] : state<T>{};
     return combine_each<lanes>(count, scale, [&](const auto& f) {
       if (first < count) {
-        f(states[first]);
+        f(own);
       }
     });
   }
