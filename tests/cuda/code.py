@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks what ptxas made of the kernels: fails, naming the kernel and the architecture, if a tuned
+one keeps registers in memory.
+
+    code.py OBJECT...
+
+Reads the cubins in the host objects, which are ELF files, uncompressed; in their section .nv.info
+each kernel's stack frame is an attribute. No tool of the CUDA toolkit is needed.
+"""
+import collections
+import pathlib
+import re
+import struct
+import subprocess
+import sys
+
+ELF = b"\x7fELF"
+EM_CUDA = 190
+SHT_SYMTAB = 2
+SIZED = 4  # format of an attribute: two bytes of length, then so many
+FRAME_SIZE = 0x11  # a symbol's number and its bytes of stack
+
+# Kernels whose time is that of their loads and arithmetic, and the bytes of stack that they may
+# have. What they spill is read again on ways that ordinary rows do not take.
+TUNED = {
+    "map_rows_by_lanes": 16,
+    "map_row_by_block": 0,
+    "map_row_by_cluster": 24,
+    "map_streamed_chunks": 0,
+    "map_chunks_together": 16,
+    "map_chunk": 0,
+    "reduce_rows_by_lanes": 0,
+    "reduce_chunk": 0,
+    "finish_rows": 0,
+    "finish_long_rows": 0,
+    "topk_rows_by_lanes": 0,
+    "topk_rows_by_sorting": 0,
+    "topk_bounded": 0,
+    "topk_chunks": 8,
+    "topk_merge": 0,
+}
+
+
+class Cubin:
+    def __init__(self, data):
+        (self.machine,) = struct.unpack_from("<H", data, 18)
+        if self.machine != EM_CUDA:
+            return
+        (offset,) = struct.unpack_from("<Q", data, 40)
+        size, count, names = struct.unpack_from("<HHH", data, 58)
+        headers = [struct.unpack_from("<IIQQQQIIQQ", data, offset + i * size) for i in range(count)]
+        strings = headers[names][4]
+        self.sections = {}
+        self.symbols = []
+        for header in headers:
+            body = data[header[4]:header[4] + header[5]]
+            self.sections[text(data, strings + header[0])] = body
+            if header[1] == SHT_SYMTAB:
+                table = headers[header[6]][4]
+                self.symbols = [text(data, table + struct.unpack_from("<I", body, at)[0])
+                                for at in range(0, len(body), 24)]
+
+    def architectures(self):
+        found = re.findall(rb"-arch\s+(sm_\d+\w?)", b"".join(self.sections.values()))
+        return b" ".join(sorted(set(found))).decode() or "?"
+
+    def stacks(self):
+        """(kernel's name, bytes of stack) of all."""
+        info = self.sections.get(".nv.info", b"")
+        at = 0
+        while at + 4 <= len(info):
+            form, attribute, length = struct.unpack_from("<BBH", info, at)
+            at += 4
+            if form != SIZED:
+                continue
+            if attribute == FRAME_SIZE:
+                symbol, bytes_of_stack = struct.unpack_from("<II", info, at)
+                yield self.symbols[symbol], bytes_of_stack
+            at += length
+
+
+def text(data, at):
+    return data[at:data.index(b"\0", at)].decode()
+
+
+def cubins(path):
+    data = pathlib.Path(path).read_bytes()
+    at = data.find(ELF, 1)  # the object itself is one
+    while at >= 0:
+        cubin = Cubin(data[at:])
+        if cubin.machine == EM_CUDA:
+            yield cubin
+        at = data.find(ELF, at + 1)
+
+
+def demangled(names):
+    answer = subprocess.run(["c++filt"], input="\n".join(names), check=True, capture_output=True,
+                            text=True)
+    return answer.stdout.splitlines()
+
+
+def main():
+    checked = collections.Counter()
+    faults = []
+    for path in sys.argv[1:]:
+        for cubin in cubins(path):
+            stacks = list(cubin.stacks())
+            for name, (_, stack) in zip(demangled([s[0] for s in stacks]), stacks):
+                kernel = re.search(r"(\w+)<", name) or re.search(r"(\w+)\(", name)
+                kernel = kernel.group(1) if kernel else name
+                if kernel not in TUNED:
+                    continue
+                checked[kernel] += 1
+                if stack > TUNED[kernel]:
+                    faults.append(f"{cubin.architectures()}: {stack} bytes of stack in {name}")
+    missing = sorted(set(TUNED) - set(checked))
+    for fault in faults:
+        print(fault)
+    for kernel in missing:
+        print(f"no {kernel} in the objects")
+    print(f"{sum(checked.values())} kernels, {len(faults)} with more stack than they may have")
+    return 1 if faults or missing or not checked else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
