@@ -20,15 +20,15 @@ using device_atomic = ::cuda::atomic_ref<V, ::cuda::thread_scope_device>;
 template <class T>
 class state_exchange {
  public:
-  /// `words`: exchange_words for each of the launch's chunks; `readers`: one for each of its rows.
-  /// All 0 before the launch, and after it.
+  /// `words`: one for each of the launch's chunks, for f64 two; `readers`: one for each of its
+  /// rows. All 0 before the launch, and after it.
   __device__ state_exchange(std::uint64_t* words, unsigned* readers)
       : words_(words), readers_(readers) {}
 
   /// Chunk `number` of all rows'. By one thread.
   __device__ void publish(std::int64_t number, const state<T>& s) const {
     if constexpr (sizeof(T) == 4) {
-      // Not 0: a sum of 0 has the maximum -infinity.
+      // Never 0: where the maximum is 0, the sum is not.
       store(number, __float_as_uint(s.max) | std::uint64_t{__float_as_uint(s.sum)} << 32);
     } else {
       store(2 * number, not_zero(s.max));
