@@ -15,35 +15,26 @@ inline constexpr int most_cluster_blocks = 16;
 
 #if SOFTFOLD_GPU_HOPPER
 
-/// Shared memory in which a cluster's blocks exchange their states; other blocks may be one row
-/// ahead, so two places take turns.
+/// Shared memory in which a cluster's blocks exchange their states, once.
 template <class T>
 struct cluster_memory {
-  transfer_barrier barriers[2];
-  alignas(16) state<T> blocks[2 * most_cluster_blocks];
-
-  __device__ void initialise() {
-    barriers[0].initialise(1);
-    barriers[1].initialise(1);
-  }
+  transfer_barrier arrived;
+  alignas(16) state<T> blocks[most_cluster_blocks];
 };
 
-/// The combination of the states of a cluster's blocks, by any warps of each block that have their
-/// block's state, the first among them; `round` = 0, 1, ... Nothing is ordered but the states, so
-/// that stores under way need not end first.
+/// The combination of the states of a cluster's blocks, by the first warp of each, which has its
+/// block's state. Nothing is ordered but the states, so that stores under way need not end first.
 template <int lanes, class T>
 __device__ inline state<T> combine_over_cluster(const state<T>& block, T scale, int blocks,
-                                                cluster_memory<T>& memory, int round) {
-  transfer_barrier& barrier = memory.barriers[round % 2];
-  state<T>* const places = memory.blocks + round % 2 * most_cluster_blocks;
+                                                cluster_memory<T>& memory) {
   if (threadIdx.x == 0) {
-    barrier.arrive_and_expect(static_cast<unsigned>(blocks * sizeof(state<T>)));
+    memory.arrived.arrive_and_expect(static_cast<unsigned>(blocks * sizeof(state<T>)));
   }
   if (threadIdx.x < static_cast<unsigned>(blocks)) {
-    barrier.send(&places[cluster::rank()], block, static_cast<int>(threadIdx.x));
+    memory.arrived.send(&memory.blocks[cluster::rank()], block, static_cast<int>(threadIdx.x));
   }
-  barrier.wait_for_cluster(round / 2 % 2);
-  return combine_states<lanes>(places, blocks, scale);
+  memory.arrived.wait_for_cluster(0);
+  return combine_states<lanes>(memory.blocks, blocks, scale);
 }
 
 /// A row by a cluster. No block has to wait for the others at its end: what is sent to it has come
@@ -57,7 +48,7 @@ __global__ void __launch_bounds__(cluster_threads, sizeof(In) == 8 ? 2 : 4)
   __shared__ fold_memory<T> memory;
   __shared__ shared_array<row_result<T>, 1> result;
   if (threadIdx.x == 0) {
-    states.initialise();
+    states.arrived.initialise(1);
   }
   cluster::arrive();
   const std::int64_t row = cluster::number();
@@ -73,12 +64,11 @@ __global__ void __launch_bounds__(cluster_threads, sizeof(In) == 8 ? 2 : 4)
   }
   cluster::wait();
   __syncthreads();
-  // One warp combines: if all did, as in the streamed kernel, whose blocks are almost alone on a
-  // multiprocessor, they would take the other blocks' instructions, in waiting, too.
+  // One warp combines: if all did, they would take the other blocks' instructions, in waiting, too.
   if (threadIdx.x < lanes) {
     const state<T> block = combine_states<lanes>(memory.warps.data(),
                                                  static_cast<int>(blockDim.x) / lanes, call.scale);
-    const state<T> whole = combine_over_cluster<lanes>(block, call.scale, blocks, states, 0);
+    const state<T> whole = combine_over_cluster<lanes>(block, call.scale, blocks, states);
     if (threadIdx.x == 0) {
       result[0] = row_result<T>::of(whole, call.scale);
     }

@@ -111,7 +111,7 @@ class state_exchange {
       return max != 0 && sum != 0;
     }
   }
-  /// The bits of x, those of -0 for 0: no result differs.
+  /// The bits of x, or of -0, which equals it, for 0: words of 0 are not there yet.
   __device__ static std::uint64_t not_zero(double x) {
     return static_cast<std::uint64_t>(__double_as_longlong(x == 0 ? -0.0 : x));
   }

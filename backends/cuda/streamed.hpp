@@ -6,7 +6,7 @@
 ///
 /// Each multiprocessor runs one block, with a ring of chunks in its shared memory. The blocks claim
 /// the chunks of all rows in order, so that a row's chunks are in flight at about the same time,
-/// and multiprocessors that get more of the memory's bandwidth (by a third, measured) claim more.
+/// and multiprocessors that get more of the memory's bandwidth claim more.
 /// The warps of a block have a job each: one claims chunks and starts their copies, eight fold
 /// them, one publishes their states, two wait for those of rows, eight write. Only those two wait
 /// for other blocks, and what they wait for is none of their own block's work.

@@ -27,18 +27,20 @@ void* scratch::at_least(std::size_t bytes) {
       runtime::release(std::exchange(memory_, nullptr), stream_);
     }
     size_ = 0;
-    memory_ = runtime::allocate(exchange_bytes + bytes, stream_);
+    memory_ = runtime::allocate(exchange_bytes_ + bytes, stream_);
     size_ = bytes;
-    runtime::clear(memory_, exchange_bytes, stream_);
+    if (exchange_bytes_ > 0) {
+      runtime::clear(memory_, exchange_bytes_, stream_);
+    }
   }
-  return memory_ == nullptr ? nullptr : static_cast<std::byte*>(memory_) + exchange_bytes;
+  return memory_ == nullptr ? nullptr : static_cast<std::byte*>(memory_) + exchange_bytes_;
 }
 
 executor::executor(int device_, stream_handle stream_)
     : device(device_),
       properties(runtime::properties(device_)),
       stream(stream_),
-      scratch(stream_) {}
+      scratch(stream_, properties.runs_together) {}
 
 void executor::reserve(std::size_t bytes) {
   const runtime::current_device current(device);

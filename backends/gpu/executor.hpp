@@ -15,7 +15,10 @@ inline namespace SOFTFOLD_BACKEND {
 /// Device memory that only grows, in a stream's order.
 class scratch {
  public:
-  explicit scratch(stream_handle stream) : stream_(stream) {}
+  /// `exchanges`: with an exchange_memory beside it.
+  scratch(stream_handle stream, bool exchanges)
+      : stream_(stream),
+        exchange_bytes_(exchanges ? (sizeof(exchange_memory) + 255) / 256 * 256 : 0) {}
   ~scratch();
   scratch(const scratch&) = delete;
   scratch& operator=(const scratch&) = delete;
@@ -24,15 +27,15 @@ class scratch {
   /// would have to grow inside a graph capture.
   void* at_least(std::size_t bytes);
 
-  /// Beside the memory of the last at_least() of more than 0 bytes.
+  /// Beside the memory of the last at_least() of more than 0 bytes; null if there is none.
   [[nodiscard]] exchange_memory* exchange() const noexcept {
-    return static_cast<exchange_memory*>(memory_);
+    return exchange_bytes_ == 0 ? nullptr : static_cast<exchange_memory*>(memory_);
   }
 
  private:
   stream_handle stream_;
-  static constexpr std::size_t exchange_bytes = (sizeof(exchange_memory) + 255) / 256 * 256;
-  void* memory_ = nullptr;  ///< an exchange_memory, then what is asked for
+  std::size_t exchange_bytes_;
+  void* memory_ = nullptr;  ///< the exchange_memory, then what is asked for
   std::size_t size_ = 0;    ///< of that
 };
 

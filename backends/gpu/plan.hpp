@@ -85,8 +85,8 @@ struct exchange_memory {
   unsigned claimed;  ///< chunks
 };
 
-/// Chunks in a block's shared memory, at most, and vectors of each place: a copy in bulk is slower,
-/// measured by 5 %, if the two sides lie differently in lines of 128 bytes.
+/// Chunks in a block's shared memory, at most, and vectors of each place: a copy in bulk is slower
+/// if its two sides lie differently in lines of 128 bytes.
 inline constexpr int most_ring_places = 7;
 inline constexpr int line_vectors = 8;
 inline constexpr int place_vectors = chunk_vectors + line_vectors;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "clusters.hpp"
+#include "unsupported.hpp"
 
 #include <gpu/rows.inl>
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Launches that rows.hpp leaves to each backend and that this one lacks.
 #pragma once
 
 #include <gpu/rows.hpp>
