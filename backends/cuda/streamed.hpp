@@ -39,17 +39,18 @@ struct ring_place {
   transfer_barrier arrived;  ///< the chunk, or the end of all chunks
   transfer_barrier folded;   ///< its warps' states are there
   transfer_barrier ready;    ///< its row's result is there
-  transfer_barrier free;     ///< its elements have been taken
+  transfer_barrier free;     ///< its elements have been taken, and its warps' states
   int row;                   ///< below 0 at the end
   int chunk;
   shared_array<state<T>, chunk_warps> warps;
   shared_array<row_result<T>, 1> result;
 
-  __device__ void initialise() {
+  /// `lanes`: of a warp; all that have read a place say so.
+  __device__ void initialise(int lanes) {
     arrived.initialise(1);
     folded.initialise(chunk_warps);
     ready.initialise(1);
-    free.initialise(write_warps);
+    free.initialise((write_warps + 1) * lanes);
   }
 };
 
@@ -215,10 +216,7 @@ struct chunk_stream {
           call.y + at.row * call.y_stride + (range.base - (call.x + at.row * call.x_stride));
       finish_chunk<op>(range, elements_of(range), to, thread, write_warps * lanes, call,
                        at.result[0]);
-      synchronize_warp();
-      if (is_first()) {
-        at.free.arrive();
-      }
+      at.free.arrive();
     }
   }
 
@@ -235,6 +233,7 @@ struct chunk_stream {
       if (is_first()) {
         exchange.publish(std::int64_t{at.row} * call.chunks + at.chunk, s);
       }
+      at.free.arrive();
     }
   }
 
@@ -312,7 +311,7 @@ __global__ void __launch_bounds__(streaming_threads, 1)
   extern __shared__ block16 elements[];
   __shared__ shared_array<ring_place<T>, most_ring_places> ring;
   if (static_cast<int>(threadIdx.x) < places) {
-    ring[threadIdx.x].initialise();
+    ring[threadIdx.x].initialise(lanes);
   }
   __syncthreads();
   chunk_stream<lanes, op, In, Out> stream{

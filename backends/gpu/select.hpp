@@ -57,35 +57,109 @@ struct entry_of<wide_entry> {
   }
 };
 
-/// Shared memory of kth_largest.
-struct select_memory {
-  static constexpr int bins = 256;
+/// Shared memory of a selection by the numbers of keys in `count` bins.
+template <int count>
+struct bins_memory {
+  static constexpr int bins = count;
   unsigned histogram[bins];
+  unsigned of_warps[32];
   std::uint64_t lowest[32];
   std::uint64_t highest[32];
   int bin;
   std::uint64_t rest;
   unsigned in_bin;
 };
+using select_memory = bins_memory<256>;
+
+/// The least and the largest key of a block's threads, each of which brings its own. All threads of
+/// the block call it and get the result.
+template <int lanes, class Key, class Memory>
+__device__ inline void range_over_block(Key& low, Key& high, Memory& memory) {
+  const int warp = static_cast<int>(threadIdx.x) / lanes;
+  for (int mask = lanes / 2; mask > 0; mask /= 2) {
+    const Key other_low = shuffle_xor(low, mask);
+    const Key other_high = shuffle_xor(high, mask);
+    low = other_low < low ? other_low : low;
+    high = other_high > high ? other_high : high;
+  }
+  if (threadIdx.x % lanes == 0) {
+    memory.lowest[warp] = low;
+    memory.highest[warp] = high;
+  }
+  __syncthreads();
+  for (int i = 0; i < static_cast<int>(blockDim.x) / lanes; ++i) {
+    low = memory.lowest[i] < low ? static_cast<Key>(memory.lowest[i]) : low;
+    high = memory.highest[i] > high ? static_cast<Key>(memory.highest[i]) : high;
+  }
+}
+
+/// Bits by which differences up to `range` are shifted to be numbers of bins.
+template <class Memory>
+__device__ inline int shift_to_bins(std::uint64_t range, const Memory&) {
+  constexpr int bits_of_bins = 63 - __builtin_clzll(Memory::bins);
+  const int bits = 64 - leading_zeros(range);
+  return bits > bits_of_bins ? bits - bits_of_bins : 0;
+}
+
+template <class Memory>
+__device__ inline void clear_bins(Memory& memory) {
+  for (int i = static_cast<int>(threadIdx.x); i < Memory::bins; i += static_cast<int>(blockDim.x)) {
+    memory.histogram[i] = 0;
+  }
+}
+
+/// The thread's bins, neighbours, of which the first thread has the lowest, and how many keys are
+/// in higher ones than these. All threads of the block call it, with a barrier between two calls.
+struct thread_bins {
+  int first;
+  int count;
+  unsigned keys;
+  unsigned above;
+};
+template <int lanes, class Memory>
+__device__ inline thread_bins bins_of_thread(Memory& memory) {
+  const int lane = static_cast<int>(threadIdx.x) % lanes;
+  const int warp = static_cast<int>(threadIdx.x) / lanes;
+  thread_bins own{};
+  own.count = Memory::bins / static_cast<int>(blockDim.x);
+  own.first = static_cast<int>(threadIdx.x) * own.count;
+  for (int i = 0; i < own.count; ++i) {
+    own.keys += memory.histogram[own.first + i];
+  }
+  unsigned from_here = own.keys;
+  for (int step = 1; step < lanes; step *= 2) {
+    const unsigned other = shuffle(from_here, lane + step < lanes ? lane + step : lane);
+    from_here += lane + step < lanes ? other : 0;
+  }
+  if (lane == 0) {
+    memory.of_warps[warp] = from_here;
+  }
+  __syncthreads();
+  own.above = from_here - own.keys;
+  for (int w = warp + 1; w < static_cast<int>(blockDim.x) / lanes; ++w) {
+    own.above += memory.of_warps[w];
+  }
+  return own;
+}
 
 /// Where the k largest of some keys end.
 template <class Key>
 struct cut {
   Key threshold;
   /// Keys equal to the threshold that belong to the k largest, if there are more of them than
-  /// that; 0: all keys >= threshold are the k largest.
+  /// may reach it; 0: all keys >= threshold are chosen.
   std::int64_t ties;
 };
 
-/// The end of the k largest of get(0), ..., get(n - 1), of which k at least are not 0. All threads
-/// of the block call it and get the result. 1 <= k. Reads the keys once for their range and once
-/// for each 256-fold narrowing of it: 2 or 3 times for most inputs, 1 + sizeof(Key) at most.
-template <int lanes, class Key, class Get>
-__device__ cut<Key> kth_largest(std::int64_t n, std::int64_t k, select_memory& memory,
+/// The end of the k largest of get(0), ..., get(n - 1), of which k at least are not 0, or of so
+/// many more that `most` may be chosen, k <= most. All threads of the block, of which there are a
+/// power of two and no more than bins, call it and get the result. 1 <= k. Reads the keys once for
+/// their range and once for each narrowing of it as many times as there are bins: 2 or 3 times for
+/// most inputs.
+template <int lanes, class Key, class Memory, class Get>
+__device__ cut<Key> kth_largest(std::int64_t n, std::int64_t k, std::int64_t most, Memory& memory,
                                 const Get& get) {
   const int lane = static_cast<int>(threadIdx.x) % lanes;
-  const int warp = static_cast<int>(threadIdx.x) / lanes;
-  const int warps = static_cast<int>(blockDim.x) / lanes;
   Key low = std::numeric_limits<Key>::max();
   Key high = 0;
   for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) {
@@ -95,29 +169,11 @@ __device__ cut<Key> kth_largest(std::int64_t n, std::int64_t k, select_memory& m
       high = key > high ? key : high;
     }
   }
-  for (int mask = lanes / 2; mask > 0; mask /= 2) {
-    const Key other_low = shuffle_xor(low, mask);
-    const Key other_high = shuffle_xor(high, mask);
-    low = other_low < low ? other_low : low;
-    high = other_high > high ? other_high : high;
-  }
-  if (lane == 0) {
-    memory.lowest[warp] = low;
-    memory.highest[warp] = high;
-  }
-  __syncthreads();
-  for (int i = 0; i < warps; ++i) {
-    low = memory.lowest[i] < low ? static_cast<Key>(memory.lowest[i]) : low;
-    high = memory.highest[i] > high ? static_cast<Key>(memory.highest[i]) : high;
-  }
+  range_over_block<lanes>(low, high, memory);
   std::int64_t wanted = k;
   while (true) {
-    const int bits = 64 - leading_zeros(std::uint64_t{high - low});
-    const int shift = bits > 8 ? bits - 8 : 0;
-    for (int i = static_cast<int>(threadIdx.x); i < select_memory::bins;
-         i += static_cast<int>(blockDim.x)) {
-      memory.histogram[i] = 0;
-    }
+    const int shift = shift_to_bins(high - low, memory);
+    clear_bins(memory);
     __syncthreads();
     // Whole warps go round, so that lanes with one bin count together: many equal keys would
     // otherwise queue for one counter.
@@ -140,48 +196,115 @@ __device__ cut<Key> kth_largest(std::int64_t n, std::int64_t k, select_memory& m
       }
     }
     __syncthreads();
-    if (warp == 0) {  // the bin that the last wanted key is in
-      constexpr int each = select_memory::bins / lanes;
-      unsigned own = 0;
-      for (int i = 0; i < each; ++i) {
-        own += memory.histogram[lane * each + i];
-      }
-      unsigned above = own;  // in this lane's bins and all higher ones
-      for (int step = 1; step < lanes; step *= 2) {
-        const unsigned other = shuffle(above, lane + step < lanes ? lane + step : lane);
-        above += lane + step < lanes ? other : 0;
-      }
-      unsigned seen = above - own;
-      if (seen < wanted && above >= wanted) {
-        for (int i = each - 1; i >= 0; --i) {
-          const unsigned here = memory.histogram[lane * each + i];
-          if (seen + here >= wanted) {
-            memory.bin = lane * each + i;
-            memory.rest = static_cast<std::uint64_t>(wanted - seen);
-            memory.in_bin = here;
-            break;
-          }
-          seen += here;
+    const thread_bins own = bins_of_thread<lanes>(memory);
+    if (own.above < wanted && own.above + own.keys >= wanted) {  // the last wanted key is there
+      unsigned seen = own.above;
+      for (int i = own.count - 1; i >= 0; --i) {
+        const unsigned here = memory.histogram[own.first + i];
+        if (seen + here >= wanted) {
+          memory.bin = own.first + i;
+          memory.rest = static_cast<std::uint64_t>(wanted - seen);
+          memory.in_bin = here;
+          break;
         }
+        seen += here;
       }
     }
     __syncthreads();
     wanted = static_cast<std::int64_t>(memory.rest);
     low += static_cast<Key>(static_cast<Key>(memory.bin) << shift);
-    const bool all = memory.in_bin == static_cast<std::uint64_t>(wanted);
+    const bool enough = k - wanted + memory.in_bin <= most;
     __syncthreads();  // the memory may be written again
-    if (all || shift == 0) {
-      return {low, all ? 0 : wanted};
+    if (enough || shift == 0) {
+      return {low, enough ? 0 : wanted};
     }
     const Key width = (Key{1} << shift) - 1;
     high = high - low > width ? low + width : high;
   }
 }
 
-/// Calls emit(i) for the k items that `cut`, made of the same keys, tells: for those above the
+/// Sorts n entries, all different, from large to small: into bins, and within them by counting. All
+/// threads of the block, as in kth_largest, call it, after a barrier. False, and nothing done, if
+/// they are more than 8 for each thread, or too many for one bin, as many equal keys are. O(n)
+/// steps if they are spread.
+template <int lanes, class Memory>
+__device__ inline bool sort_by_bins(packed_entry* entries, int n, Memory& memory) {
+  constexpr int each = 8;
+  constexpr unsigned most_in_bin = 64;
+  const int threads = static_cast<int>(blockDim.x);
+  if (n > each * threads) {
+    return false;
+  }
+  const auto exists = [&](int j) { return static_cast<int>(threadIdx.x) + j * threads < n; };
+  packed_entry own[each];
+  packed_entry low = ~packed_entry{0};
+  packed_entry high = 0;
+#pragma unroll
+  for (int j = 0; j < each; ++j) {
+    if (exists(j)) {
+      own[j] = entries[static_cast<int>(threadIdx.x) + j * threads];
+      low = own[j] < low ? own[j] : low;
+      high = own[j] > high ? own[j] : high;
+    }
+  }
+  clear_bins(memory);
+  range_over_block<lanes>(low, high, memory);
+  const int shift = shift_to_bins(high - low, memory);
+  const auto bin_of = [&](packed_entry e) { return static_cast<int>((e - low) >> shift); };
+  unsigned place[each];  // in the bin, then among all
+  bool crowded = false;
+#pragma unroll
+  for (int j = 0; j < each; ++j) {
+    if (exists(j)) {
+      place[j] = atomicAdd(&memory.histogram[bin_of(own[j])], 1U);
+      crowded = crowded || place[j] >= most_in_bin;
+    }
+  }
+  if (__syncthreads_or(crowded ? 1 : 0) != 0) {
+    return false;
+  }
+  const thread_bins bins = bins_of_thread<lanes>(memory);
+  unsigned start = bins.above;
+  for (int i = bins.count - 1; i >= 0; --i) {
+    const unsigned here = memory.histogram[bins.first + i];
+    memory.histogram[bins.first + i] = start;
+    start += here;
+  }
+  __syncthreads();
+#pragma unroll
+  for (int j = 0; j < each; ++j) {
+    if (exists(j)) {
+      entries[memory.histogram[bin_of(own[j])] + place[j]] = own[j];
+    }
+  }
+  __syncthreads();
+#pragma unroll
+  for (int j = 0; j < each; ++j) {
+    if (exists(j)) {
+      const int bin = bin_of(own[j]);
+      const unsigned first = memory.histogram[bin];
+      const unsigned end = bin > 0 ? memory.histogram[bin - 1] : static_cast<unsigned>(n);
+      place[j] = first;
+      for (unsigned i = first; i < end; ++i) {
+        place[j] += entries[i] > own[j] ? 1 : 0;
+      }
+    }
+  }
+  __syncthreads();
+#pragma unroll
+  for (int j = 0; j < each; ++j) {
+    if (exists(j)) {
+      entries[place[j]] = own[j];
+    }
+  }
+  __syncthreads();
+  return true;
+}
+
+/// Calls emit(i) for the items that `cut`, made of the same keys, tells: for those above the
 /// threshold, and for the first ties in the order of i. All threads of the block call it.
-template <int lanes, class Key, class Get, class Emit>
-__device__ void for_each_selected(std::int64_t n, const cut<Key>& cut, select_memory& memory,
+template <int lanes, class Key, class Memory, class Get, class Emit>
+__device__ void for_each_selected(std::int64_t n, const cut<Key>& cut, Memory& memory,
                                   const Get& get, const Emit& emit) {
   if (cut.ties == 0) {
     for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) {

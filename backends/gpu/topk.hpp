@@ -115,6 +115,9 @@ __global__ void __launch_bounds__(chunk_threads) topk_scan_chunk(const topk_argu
   }
 }
 
+/// Shared memory of the selection of one row's k best.
+using row_memory = bins_memory<1024>;
+
 /// The selection of one row's k best by a block.
 template <int lanes, class In, class Entry>
 class row_selection {
@@ -122,7 +125,7 @@ class row_selection {
   using Key = key_t<In>;
 
   __device__ row_selection(const topk_arguments<In>& call, const In* x, Entry* entries,
-                           unsigned* list, select_memory& memory, int* counters)
+                           unsigned* list, row_memory& memory, int* counters)
       : call_(call),
         range_(x, 0, call.memory),
         x_(x),
@@ -144,6 +147,15 @@ class row_selection {
       collect_from_groups(keys);
     } else {
       collect(call_.cols, [&](std::int64_t i) { return i; });
+    }
+    if constexpr (std::is_same_v<Entry, packed_entry>) {
+      const int all = counters_[found];
+      if (sort_by_bins<lanes>(entries_, all, memory_)) {
+        for (std::int64_t i = threadIdx.x; i < call_.k; i += blockDim.x) {
+          emit(i, i < all ? entries_[i] : entry_of<Entry>::none());
+        }
+        return;
+      }
     }
     int n = 1;
     while (n < counters_[found] || n < call_.k) {
@@ -182,14 +194,21 @@ class row_selection {
     }
   }
 
-  /// The k best of items 0 to n - 1, in the order of the columns; column_of(i) < 0: no element.
+  /// Elements, or groups, that may be chosen instead of k, as all are sorted afterwards.
+  [[nodiscard]] __device__ std::int64_t most() const {
+    const std::int64_t more = present_ + present_ / 4;
+    return more < call_.capacity ? more : call_.capacity;
+  }
+
+  /// The k best of items 0 to n - 1, or a few more, in the order of the columns; column_of(i) < 0:
+  /// no element.
   template <class ColumnOf>
   __device__ void collect(std::int64_t n, const ColumnOf& column_of) {
     const auto get = [&](std::int64_t i) {
       const std::int64_t column = column_of(i);
       return column < 0 ? Key{0} : key_at(column);
     };
-    const cut<Key> end = kth_largest<lanes, Key>(n, present_, memory_, get);
+    const cut<Key> end = kth_largest<lanes, Key>(n, present_, most(), memory_, get);
     reset(found);
     for_each_selected<lanes>(n, end, memory_, get,
                              [&](std::int64_t i) { append(column_of(i), key_at(column_of(i))); });
@@ -222,7 +241,7 @@ class row_selection {
   __device__ void collect_from_groups(const Key* keys) {
     constexpr int width = vector_width<In>;
     const auto get = [&](std::int64_t g) { return keys[g]; };
-    const cut<Key> end = kth_largest<lanes, Key>(groups_, present_, memory_, get);
+    const cut<Key> end = kth_largest<lanes, Key>(groups_, present_, most(), memory_, get);
     reset(listed);
     for_each_selected<lanes>(groups_, end, memory_, get, [&](std::int64_t g) {
       list_[atomicAdd(&counters_[listed], 1)] = ~static_cast<unsigned>(g);
@@ -257,7 +276,7 @@ class row_selection {
   const In* x_;
   Entry* entries_;
   unsigned* list_;
-  select_memory& memory_;
+  row_memory& memory_;
   int* counters_;
   std::int64_t present_;  ///< elements that the result has
   std::int64_t groups_;
@@ -288,7 +307,7 @@ __global__ void __launch_bounds__(512, least_resident(2)) topk_row(const topk_ar
   using T = arithmetic_t<In>;
   using Key = key_t<In>;
   unsigned char* const shared = dynamic_shared_memory();
-  __shared__ select_memory memory;
+  __shared__ row_memory memory;
   __shared__ int counters[2];
   __shared__ chunk_memory<T> fold;
   __shared__ shared_array<state<T>, 1> row_state;

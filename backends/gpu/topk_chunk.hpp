@@ -65,7 +65,8 @@ __device__ void rank_many(const topk_arguments<In>& call, const In* x,
   const In* const first = range.base + range.head;
   const auto get = [&](std::int64_t i) { return core::order_key(widen(first[i])); };
   const std::int64_t n = range.end - range.head;
-  const cut<std::uint32_t> end = kth_largest<lanes, std::uint32_t>(n, call.k, memory.select, get);
+  const cut<std::uint32_t> end =
+      kth_largest<lanes, std::uint32_t>(n, call.k, call.k, memory.select, get);
   for_each_selected<lanes>(n, end, memory.select, get, [&](std::int64_t i) {
     memory.candidates.append(entry_of<packed_entry>::make(get(i), first - x + i));
   });
@@ -273,7 +274,7 @@ __global__ void __launch_bounds__(merge_threads)
       candidates.found = 0;
     }
     const auto get = [&](std::int64_t i) { return lists[i]; };
-    const cut<packed_entry> end = kth_largest<lanes, packed_entry>(n, call.k, select, get);
+    const cut<packed_entry> end = kth_largest<lanes, packed_entry>(n, call.k, call.k, select, get);
     for_each_selected<lanes>(n, end, select, get,
                              [&](std::int64_t i) { candidates.append(lists[i]); });
     __syncthreads();
