@@ -159,7 +159,6 @@ struct cut {
 template <int lanes, class Key, class Memory, class Get>
 __device__ cut<Key> kth_largest(std::int64_t n, std::int64_t k, std::int64_t most, Memory& memory,
                                 const Get& get) {
-  const int lane = static_cast<int>(threadIdx.x) % lanes;
   Key low = std::numeric_limits<Key>::max();
   Key high = 0;
   for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) {
@@ -175,24 +174,10 @@ __device__ cut<Key> kth_largest(std::int64_t n, std::int64_t k, std::int64_t mos
     const int shift = shift_to_bins(high - low, memory);
     clear_bins(memory);
     __syncthreads();
-    // Whole warps go round, so that lanes with one bin count together: many equal keys would
-    // otherwise queue for one counter.
-    for (std::int64_t base = 0; base < n; base += blockDim.x) {
-      const std::int64_t i = base + threadIdx.x;
-      const Key key = i < n ? get(i) : Key{0};
-      const bool counts = key != 0 && key >= low && key <= high;
-      const int bin = counts ? static_cast<int>((key - low) >> shift) : -1;
-      const lane_mask any = ballot(counts);
-      if (any == 0) {
-        continue;
-      }
-      const int leader = first_lane(any);
-      const int common = shuffle(bin, leader);
-      const lane_mask same = ballot(bin == common);
-      if (lane == leader) {
-        atomicAdd(&memory.histogram[common], static_cast<unsigned>(count(same)));
-      } else if (counts && bin != common) {
-        atomicAdd(&memory.histogram[bin], 1U);
+    for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) {
+      const Key key = get(i);
+      if (key >= low && key <= high) {  // low > 0
+        atomicAdd(&memory.histogram[(key - low) >> shift], 1U);
       }
     }
     __syncthreads();

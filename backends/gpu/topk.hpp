@@ -146,7 +146,8 @@ class row_selection {
     if (call_.group_vectors > 0) {
       collect_from_groups(keys);
     } else {
-      collect(call_.cols, [&](std::int64_t i) { return i; });
+      collect(
+          call_.cols, [&](std::int64_t i) { return i; }, [] {});
     }
     if constexpr (std::is_same_v<Entry, packed_entry>) {
       const int all = counters_[found];
@@ -174,6 +175,11 @@ class row_selection {
 
  private:
   enum counter { found, listed };
+  /// The selection is made of keys without them: so it is complete sooner.
+  static constexpr int spare_bits = spare_key_bits<In>;
+
+  /// The power of two that n is.
+  __device__ static int bits_of(int n) { return 63 - leading_zeros(static_cast<unsigned>(n)); }
 
   [[nodiscard]] __device__ Key key_at(std::int64_t column) const {
     return core::order_key(widen(x_[column]));
@@ -200,15 +206,18 @@ class row_selection {
     return more < call_.capacity ? more : call_.capacity;
   }
 
-  /// The k best of items 0 to n - 1, or a few more, in the order of the columns; column_of(i) < 0:
-  /// no element.
-  template <class ColumnOf>
-  __device__ void collect(std::int64_t n, const ColumnOf& column_of) {
+  /// The k best of items 0 to n - 1, or a few more; column_of(i) < 0: no element. `order`: called
+  /// before the columns have to be in order.
+  template <class ColumnOf, class Order>
+  __device__ void collect(std::int64_t n, const ColumnOf& column_of, const Order& order) {
     const auto get = [&](std::int64_t i) {
       const std::int64_t column = column_of(i);
-      return column < 0 ? Key{0} : key_at(column);
+      return column < 0 ? Key{0} : key_at(column) >> spare_bits;
     };
     const cut<Key> end = kth_largest<lanes, Key>(n, present_, most(), memory_, get);
+    if (end.ties > 0) {
+      order();
+    }
     reset(found);
     for_each_selected<lanes>(n, end, memory_, get,
                              [&](std::int64_t i) { append(column_of(i), key_at(column_of(i))); });
@@ -219,9 +228,10 @@ class row_selection {
   __device__ void append_from_list(int groups, Key bound) {
     constexpr int width = vector_width<In>;
     const int vectors = groups * call_.group_vectors;
+    const int bits = bits_of(call_.group_vectors);
     for (int i = static_cast<int>(threadIdx.x); i < vectors; i += static_cast<int>(blockDim.x)) {
-      const std::int64_t v = std::int64_t{~list_[i / call_.group_vectors]} * call_.group_vectors +
-                             i % call_.group_vectors;
+      const std::int64_t v =
+          (std::int64_t{~list_[i >> bits]} << bits) + (i & (call_.group_vectors - 1));
       const vector_range<In> around(x_, call_.cols, call_.memory, v, 1);
       if (around.size() <= 0) {
         continue;
@@ -240,7 +250,7 @@ class row_selection {
   /// By way of the groups' maxima.
   __device__ void collect_from_groups(const Key* keys) {
     constexpr int width = vector_width<In>;
-    const auto get = [&](std::int64_t g) { return keys[g]; };
+    const auto get = [&](std::int64_t g) { return keys[g] >> spare_bits; };
     const cut<Key> end = kth_largest<lanes, Key>(groups_, present_, most(), memory_, get);
     reset(listed);
     for_each_selected<lanes>(groups_, end, memory_, get, [&](std::int64_t g) {
@@ -248,27 +258,34 @@ class row_selection {
     });
     reset(found);
     const int groups = counters_[listed];
-    append_from_list(groups, end.threshold);
+    append_from_list(groups, end.threshold << spare_bits);
     __syncthreads();
     if (counters_[found] <= call_.capacity) {
       return;
     }
     // Too many above the bound, as in ascending rows: the exact end, among these groups.
-    int n = 1;
-    while (n < groups) {
-      n *= 2;
-    }
-    for (int i = groups + static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) {
-      list_[i] = 0;
-    }
-    __syncthreads();
-    sort_descending<lanes>(list_, n);  // complements: ascending groups
     const int each = call_.group_vectors * width;
+    const int bits = bits_of(each);
     const std::int64_t skew = range_.head;
-    collect(std::int64_t{groups} * each, [&](std::int64_t i) {
-      const std::int64_t column = std::int64_t{~list_[i / each]} * each + i % each - skew;
-      return column >= 0 && column < call_.cols ? column : std::int64_t{-1};
-    });
+    collect(
+        std::int64_t{groups} * each,
+        [&](std::int64_t i) {
+          const std::int64_t column =
+              (std::int64_t{~list_[i >> bits]} << bits) + (i & (each - 1)) - skew;
+          return column >= 0 && column < call_.cols ? column : std::int64_t{-1};
+        },
+        [&] {
+          int n = 1;
+          while (n < groups) {
+            n *= 2;
+          }
+          for (int i = groups + static_cast<int>(threadIdx.x); i < n;
+               i += static_cast<int>(blockDim.x)) {
+            list_[i] = 0;
+          }
+          __syncthreads();
+          sort_descending<lanes>(list_, n);  // complements: ascending groups
+        });
   }
 
   const topk_arguments<In>& call_;

@@ -16,47 +16,6 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// A number that the k-th largest of a warp's keys, `each` of every lane, reaches, and few more do;
-/// 0 if fewer than k are not 0.
-template <int lanes, int each>
-__device__ inline std::uint32_t bound_of_maxima(const std::uint32_t (&keys)[each], int k) {
-  std::uint32_t low = ~std::uint32_t{0};
-  std::uint32_t high = 0;
-  int present = 0;
-#pragma unroll
-  for (int i = 0; i < each; ++i) {
-    low = keys[i] < low && keys[i] != 0 ? keys[i] : low;
-    high = keys[i] > high ? keys[i] : high;
-    present += count(ballot(keys[i] != 0));
-  }
-  if (present < k) {
-    return 0;
-  }
-  for (int mask = lanes / 2; mask > 0; mask /= 2) {
-    const std::uint32_t other_low = shuffle_xor(low, mask);
-    const std::uint32_t other_high = shuffle_xor(high, mask);
-    low = other_low < low ? other_low : low;
-    high = other_high > high ? other_high : high;
-  }
-  while (high - low > 1) {
-    const std::uint32_t middle = low + (high - low) / 2;
-    int reach = 0;
-#pragma unroll
-    for (int i = 0; i < each; ++i) {
-      reach += count(ballot(keys[i] >= middle));
-    }
-    if (reach < k) {
-      high = middle;
-    } else {
-      low = middle;
-      if (reach <= k + k / 8) {
-        break;
-      }
-    }
-  }
-  return low;
-}
-
 /// Vectors that a warp keeps before it looks at their elements, at most.
 inline constexpr int kept_vectors = 160;
 
@@ -216,7 +175,7 @@ class bounded_row {
       for (int j = 0; j < V; ++j) {
         keys[j] = own.number(j) < range_.size() ? core::order_key(own.max(j)) : 0;
       }
-      bound = bound_of_maxima<lanes>(keys, k_);
+      bound = bound_of_maxima<lanes, (1U << spare_key_bits<In>)>(keys, k_);
     }
     const packed_entry raised = packed_entry{bound} << 32;
     bound_ = raised > bound_ ? raised : bound_;

@@ -50,31 +50,54 @@ __device__ inline void rank_entries(const packed_entry* entries, int n, std::int
   }
 }
 
-/// A number that the k-th largest of a block's keys, one for each thread, reaches, and hardly any
-/// smaller key does; by one warp, by halving.
-template <int lanes>
-__device__ inline std::uint32_t bound_of_keys(const std::uint32_t* keys, std::int64_t k) {
-  constexpr int each = chunk_threads / lanes;
-  std::uint32_t own[each];
+/// A number that the k-th largest of a warp's keys, `each` of every lane, reaches, and few more do;
+/// 0 if fewer than k are not 0. `step`: by which keys differ, at least, if
+/// they do. By halving the keys' range.
+template <int lanes, std::uint32_t step, int each>
+__device__ inline std::uint32_t bound_of_maxima(const std::uint32_t (&keys)[each], int k) {
+  std::uint32_t low = ~std::uint32_t{0};
+  std::uint32_t high = 0;
+  int present = 0;
 #pragma unroll
   for (int i = 0; i < each; ++i) {
-    const int at = i * lanes + static_cast<int>(threadIdx.x);
-    own[i] = at < static_cast<int>(blockDim.x) ? keys[at] : 0;
+    low = keys[i] < low && keys[i] != 0 ? keys[i] : low;
+    high = keys[i] > high ? keys[i] : high;
+    present += count(ballot(keys[i] != 0));
   }
-  std::uint32_t bound = 0;
-  for (std::uint32_t bit = 0x80000000U; bit != 0; bit >>= 1) {
-    const std::uint32_t higher = bound | bit;
-    int n = 0;
+  if (present < k) {
+    return 0;
+  }
+  for (int mask = lanes / 2; mask > 0; mask /= 2) {
+    const std::uint32_t other_low = shuffle_xor(low, mask);
+    const std::uint32_t other_high = shuffle_xor(high, mask);
+    low = other_low < low ? other_low : low;
+    high = other_high > high ? other_high : high;
+  }
+  ++high;  // no key reaches it
+  while (high - low > step) {
+    const std::uint32_t middle = low + (high - low) / 2;
+    int reach = 0;
 #pragma unroll
     for (int i = 0; i < each; ++i) {
-      n += count(ballot(own[i] >= higher));
+      reach += count(ballot(keys[i] >= middle));
     }
-    if (n >= k) {
-      bound = higher;
-      if (n == k) {
+    if (reach < k) {
+      high = middle;
+    } else {
+      low = middle;
+      if (reach <= k + k / 8) {
         break;
       }
     }
+  }
+  std::uint32_t bound = ~std::uint32_t{0};  // a key: of those equal to it few may be wanted
+#pragma unroll
+  for (int i = 0; i < each; ++i) {
+    bound = keys[i] >= low && keys[i] < bound ? keys[i] : bound;
+  }
+  for (int mask = lanes / 2; mask > 0; mask /= 2) {
+    const std::uint32_t other = shuffle_xor(bound, mask);
+    bound = other < bound ? other : bound;
   }
   return bound;
 }
@@ -101,9 +124,9 @@ struct topk_chunk_memory {
 /// By the maxima of warps, of groups of 8 lanes, or of threads; if they are twice as many as k, or
 /// in ascending rows too many elements would reach the bound. Of the threads fewer than k may have
 /// elements: they have a vector each, and all are candidates.
-template <int lanes, class T>
+template <int lanes, class In>
 __device__ inline std::uint32_t bound_of_chunk(std::uint32_t key, int vectors, std::int64_t k,
-                                               topk_chunk_memory<T>& memory) {
+                                               topk_chunk_memory<arithmetic_t<In>>& memory) {
   const int threads = static_cast<int>(blockDim.x);
   const int thread = static_cast<int>(threadIdx.x);
   const auto suffice = [&](int group) {
@@ -115,7 +138,15 @@ __device__ inline std::uint32_t bound_of_chunk(std::uint32_t key, int vectors, s
     memory.keys[thread] = key;
     __syncthreads();
     if (thread < lanes) {
-      const std::uint32_t bound = bound_of_keys<lanes>(memory.keys, k);
+      constexpr int each = chunk_threads / lanes;
+      std::uint32_t keys[each];
+#pragma unroll
+      for (int i = 0; i < each; ++i) {
+        const int at = i * lanes + thread;
+        keys[i] = at < threads ? memory.keys[at] : 0;
+      }
+      const std::uint32_t bound =
+          bound_of_maxima<lanes, (1U << spare_key_bits<In>)>(keys, static_cast<int>(k));
       if (thread == 0) {
         memory.bound = bound;
       }
@@ -213,26 +244,20 @@ __device__ inline void keep_vectors(const tile<In, V>& own, int first, unsigned 
   }
 }
 
-/// Candidates of each thread, at most, in the choice of those to drop.
-inline constexpr int candidates_each = candidate_list::capacity / chunk_threads;
-
 /// Drops candidates that are not among the k best, until few others are left or all of them are
 /// equal, and raises `bound` to the key of the least. All threads of the block call it.
 template <int lanes, class T>
 __device__ inline void drop_candidates(int n, int k, std::uint32_t& bound,
                                        topk_chunk_memory<T>& memory) {
-  constexpr int each = candidates_each;
   const int threads = static_cast<int>(blockDim.x);
+  const int found = n;
   const int lane = static_cast<int>(threadIdx.x) % lanes;
   const int warp = static_cast<int>(threadIdx.x) / lanes;
   const int warps = threads / lanes;
-  packed_entry own[each];
+  const packed_entry* const entries = memory.candidates.entries;
   std::uint32_t high = bound;
-#pragma unroll
-  for (int i = 0; i < each; ++i) {
-    const int at = static_cast<int>(threadIdx.x) + i * threads;
-    own[i] = at < n ? memory.candidates.entries[at] : 0;
-    const std::uint32_t key = entry_of<packed_entry>::key(own[i]);
+  for (int i = static_cast<int>(threadIdx.x); i < found; i += threads) {
+    const std::uint32_t key = entry_of<packed_entry>::key(entries[i]);
     high = key > high ? key : high;
   }
   for (int mask = 1; mask < lanes; mask *= 2) {
@@ -252,9 +277,9 @@ __device__ inline void drop_candidates(int n, int k, std::uint32_t& bound,
   while (low < high && n > k + k / 4) {
     const std::uint32_t middle = low + (high - low) / 2 + 1;
     int reach = 0;
-#pragma unroll
-    for (int i = 0; i < each; ++i) {
-      reach += count(ballot(entry_of<packed_entry>::key(own[i]) >= middle));
+    for (int base = 0; base < found; base += threads) {
+      const int i = base + static_cast<int>(threadIdx.x);
+      reach += count(ballot(i < found && entry_of<packed_entry>::key(entries[i]) >= middle));
     }
     turn = most_warps - turn;
     if (lane == 0) {
@@ -276,14 +301,15 @@ __device__ inline void drop_candidates(int n, int k, std::uint32_t& bound,
   if (threadIdx.x == 0) {
     memory.candidates.found = 0;
   }
-  __syncthreads();
-#pragma unroll
-  for (int i = 0; i < each; ++i) {
-    if (own[i] != 0 && entry_of<packed_entry>::key(own[i]) >= low) {
-      memory.candidates.append(own[i]);
+  for (int base = 0; base < found; base += threads) {  // what is kept moves to the front
+    const int i = base + static_cast<int>(threadIdx.x);
+    const packed_entry own = i < found ? entries[i] : 0;
+    __syncthreads();
+    if (own != 0 && entry_of<packed_entry>::key(own) >= low) {
+      memory.candidates.append(own);
     }
+    __syncthreads();
   }
-  __syncthreads();
 }
 
 /// Takes the candidates, elements whose keys reach `bound`, out of the vectors that were kept, and
@@ -315,7 +341,7 @@ __device__ inline void look_at_kept(const topk_arguments<In>& call, std::int64_t
     memory.kept = 0;
   }
   __syncthreads();
-  if (found > most && found <= candidates_each * static_cast<int>(blockDim.x)) {
+  if (found > most && found <= candidate_list::capacity) {
     drop_candidates<lanes>(found, static_cast<int>(call.k), bound, memory);
   }
 }

@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
           is_fresh && (2 * all_kept > most_kept_vectors || all_kept + 3 * k > most_kept_vectors);
     }
     if (is_fresh) {
-      const std::uint32_t own_bound = bound_of_chunk<lanes>(key, range.size(), call.k, memory);
+      const std::uint32_t own_bound = bound_of_chunk<lanes, In>(key, range.size(), call.k, memory);
       is_fresh = own_bound > bound;
       bound = is_fresh ? own_bound : bound;
     }
