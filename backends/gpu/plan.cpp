@@ -44,6 +44,15 @@ constexpr selection_rule selection_rules[] = {
     // compute unit: for common k a block takes half of them or less, and two or more share it.
     {0, 16 << 10, 16 << 10, 32 << 10, 8 << 10}};
 
+/// Top-k by groups: of so many vectors, if there are so many times k of them. The larger the
+/// groups, the fewer maxima are kept and searched; the fewer groups, the more elements exceed the
+/// k-th largest maximum, and of large groups more is read again.
+struct group_rule {
+  int vectors;
+  int groups;
+};
+constexpr group_rule group_rules[] = {{32, 16}, {8, 6}, {4, 6}, {2, 3}, {1, 2}};
+
 const selection_rule& selection_rule_for(const device_limits& device) {
   return device.shared_bytes >= selection_rules[0].shared_bytes ? selection_rules[0]
                                                                 : selection_rules[1];
@@ -249,19 +258,12 @@ topk_plan plan_topk(const row_shape& shape, std::int64_t rows, std::int64_t k,
     return plan;
   }
   std::int64_t capacity = capacity_for(2 * k);
-  for (const int group : {32, 8, 2, 1}) {
-    const std::int64_t groups = (vectors + group - 1) / group;
-    // Several times as many groups as wanted elements: then hardly more elements than wanted are
-    // above the k-th largest group's maximum. The smallest groups may be only twice as many.
-    const bool enough = groups >= (group == 1 ? 2 : 4) * k &&
-                        capacity * std::int64_t{sizeof(unsigned)} <= most.list;
-    const bool too_many = group < 32 && groups > most_groups;
-    if (enough && !(too_many && plan.group_vectors > 0)) {
-      plan.group_vectors = group;
+  for (const group_rule& rule : group_rules) {
+    const std::int64_t groups = (vectors + rule.vectors - 1) / rule.vectors;
+    if (groups >= rule.groups * k && capacity * std::int64_t{sizeof(unsigned)} <= most.list) {
+      plan.group_vectors = rule.vectors;
       plan.groups = groups;
-      if (groups >= 16 * k || groups > most_groups / 2) {
-        break;
-      }
+      break;
     }
   }
   if (plan.group_vectors == 0) {

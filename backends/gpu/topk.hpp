@@ -65,6 +65,11 @@ __device__ inline void write_group_maxima(const tile<In, 8>& own, int size, int 
   largest[0] = exchanged(largest[0], largest[2], 2);
   largest[1] = exchanged(largest[1], largest[3], 2);
   first += (lane & 2) != 0 ? 2 : 0;
+  if (group_vectors == 4) {
+    write(first, largest[0]);
+    write(first + 1, largest[1]);
+    return;
+  }
   largest[0] = exchanged(largest[0], largest[1], 4);
   first += (lane & 4) != 0 ? 1 : 0;
   if (group_vectors > 8) {
