@@ -149,6 +149,7 @@ struct cut {
   /// Keys equal to the threshold that belong to the k largest, if there are more of them than
   /// may reach it; 0: all keys >= threshold are chosen.
   std::int64_t ties;
+  std::int64_t above;  ///< keys above the threshold, if there are ties
 };
 
 /// The end of the k largest of get(0), ..., get(n - 1), of which k at least are not 0, or of so
@@ -201,7 +202,7 @@ __device__ cut<Key> kth_largest(std::int64_t n, std::int64_t k, std::int64_t mos
     const bool enough = k - wanted + memory.in_bin <= most;
     __syncthreads();  // the memory may be written again
     if (enough || shift == 0) {
-      return {low, enough ? 0 : wanted};
+      return {low, enough ? 0 : wanted, k - wanted};
     }
     const Key width = (Key{1} << shift) - 1;
     high = high - low > width ? low + width : high;
@@ -286,38 +287,46 @@ __device__ inline bool sort_by_bins(packed_entry* entries, int n, Memory& memory
   return true;
 }
 
-/// Calls emit(i) for the items that `cut`, made of the same keys, tells: for those above the
-/// threshold, and for the first ties in the order of i. All threads of the block call it.
+/// Calls emit(i, position) for the items that `cut`, made of the same keys, tells: for those above
+/// the threshold, and for the first ties in the order of i. If there are ties, `position` counts
+/// the items in this order; else it is -1. All threads of the block call it.
 template <int lanes, class Key, class Memory, class Get, class Emit>
 __device__ void for_each_selected(std::int64_t n, const cut<Key>& cut, Memory& memory,
                                   const Get& get, const Emit& emit) {
   if (cut.ties == 0) {
     for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) {
       if (get(i) >= cut.threshold) {
-        emit(i);
+        emit(i, std::int64_t{-1});
       }
     }
     return;
   }
   const int warp = static_cast<int>(threadIdx.x) / lanes;
   const int warps = static_cast<int>(blockDim.x) / lanes;
-  std::int64_t seen = 0;  // ties before this round
-  for (std::int64_t base = 0; base < n; base += blockDim.x) {
+  std::int64_t larger = 0;  // keys before this round
+  std::int64_t seen = 0;    // and ties
+  for (std::int64_t base = 0; base < n && (seen < cut.ties || larger < cut.above);
+       base += blockDim.x) {
     const std::int64_t i = base + threadIdx.x;
     const Key key = i < n ? get(i) : Key{0};
     const bool tie = key == cut.threshold;
     const lane_mask ties = ballot(tie);
+    const lane_mask above = ballot(key > cut.threshold);
     if (threadIdx.x % lanes == 0) {
       memory.histogram[warp] = static_cast<unsigned>(count(ties));
+      memory.of_warps[warp] = static_cast<unsigned>(count(above));
     }
     __syncthreads();
     std::int64_t rank = seen + count(ties & lanes_below());
+    std::int64_t before = larger + count(above & lanes_below());
     for (int w = 0; w < warps; ++w) {
       rank += w < warp ? memory.histogram[w] : 0;
+      before += w < warp ? memory.of_warps[w] : 0;
       seen += memory.histogram[w];
+      larger += memory.of_warps[w];
     }
     if (key > cut.threshold || (tie && rank < cut.ties)) {
-      emit(i);
+      emit(i, before + (rank < cut.ties ? rank : cut.ties));
     }
     __syncthreads();
   }

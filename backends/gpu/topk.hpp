@@ -151,8 +151,9 @@ class row_selection {
     if (call_.group_vectors > 0) {
       collect_from_groups(keys);
     } else {
-      collect(
-          call_.cols, [&](std::int64_t i) { return i; }, [] {});
+      const auto column_of = [](std::int64_t i) { return i; };
+      collect(call_.cols, column_of,
+              kth_largest<lanes, Key>(call_.cols, present_, most(), memory_, keys_of(column_of)));
     }
     if constexpr (std::is_same_v<Entry, packed_entry>) {
       const int all = counters_[found];
@@ -211,86 +212,141 @@ class row_selection {
     return more < call_.capacity ? more : call_.capacity;
   }
 
-  /// The k best of items 0 to n - 1, or a few more; column_of(i) < 0: no element. `order`: called
-  /// before the columns have to be in order.
-  template <class ColumnOf, class Order>
-  __device__ void collect(std::int64_t n, const ColumnOf& column_of, const Order& order) {
-    const auto get = [&](std::int64_t i) {
+  /// The key of item i for the selection; 0 if it has no column.
+  template <class ColumnOf>
+  [[nodiscard]] __device__ auto keys_of(const ColumnOf& column_of) const {
+    return [&](std::int64_t i) {
       const std::int64_t column = column_of(i);
       return column < 0 ? Key{0} : key_at(column) >> spare_bits;
     };
-    const cut<Key> end = kth_largest<lanes, Key>(n, present_, most(), memory_, get);
-    if (end.ties > 0) {
-      order();
-    }
+  }
+
+  /// Appends those of items 0 to n - 1 that `end` tells, which was made of their keys.
+  template <class ColumnOf>
+  __device__ void collect(std::int64_t n, const ColumnOf& column_of, const cut<Key>& end) {
     reset(found);
-    for_each_selected<lanes>(n, end, memory_, get,
-                             [&](std::int64_t i) { append(column_of(i), key_at(column_of(i))); });
+    for_each_selected<lanes>(
+        n, end, memory_, keys_of(column_of),
+        [&](std::int64_t i, std::int64_t) { append(column_of(i), key_at(column_of(i))); });
     __syncthreads();
   }
 
-  /// Elements of the listed groups that reach a bound.
+  /// Appends the elements of the listed groups that reach a bound, or more than there is room for.
   __device__ void append_from_list(int groups, Key bound) {
     constexpr int width = vector_width<In>;
+    reset(found);
     const int vectors = groups * call_.group_vectors;
     const int bits = bits_of(call_.group_vectors);
     for (int i = static_cast<int>(threadIdx.x); i < vectors; i += static_cast<int>(blockDim.x)) {
+      if (*static_cast<const volatile int*>(&counters_[found]) > call_.capacity) {
+        break;
+      }
       const std::int64_t v =
           (std::int64_t{~list_[i >> bits]} << bits) + (i & (call_.group_vectors - 1));
-      const vector_range<In> around(x_, call_.cols, call_.memory, v, 1);
-      if (around.size() <= 0) {
-        continue;
+      const std::int64_t column = v * width - range_.head;
+      block16 loaded;
+      if (column >= 0 && column + width <= call_.cols) {
+        loaded = load_vector<true>(reinterpret_cast<const block16*>(range_.base) + v);
+      } else {
+        const vector_range<In> around(x_, call_.cols, call_.memory, v, 1);
+        if (around.size() <= 0) {
+          continue;
+        }
+        loaded = load_vector(around, 0);
       }
-      const block16 loaded = load_vector(around, 0);
+      unsigned reach = 0;
 #pragma unroll
       for (int e = 0; e < width; ++e) {
-        const Key key = core::order_key(element_of<In>(loaded, e));
-        if (key >= bound && around.has(e)) {
-          append(around.base + e - x_, key);
+        const bool exists = column + e >= 0 && column + e < call_.cols;
+        reach |= exists && core::order_key(element_of<In>(loaded, e)) >= bound ? 1U << e : 0U;
+      }
+      if (reach == 0) {
+        continue;
+      }
+      int at = atomicAdd(&counters_[found], count_bits(reach));
+#pragma unroll
+      for (int e = 0; e < width; ++e) {
+        if ((reach >> e & 1U) != 0) {
+          if (at < call_.capacity) {
+            entries_[at] =
+                entry_of<Entry>::make(core::order_key(element_of<In>(loaded, e)), column + e);
+          }
+          ++at;
         }
       }
     }
+    __syncthreads();
+  }
+
+  /// The end of the k groups with the largest maxima.
+  [[nodiscard]] __device__ cut<Key> end_of_groups(const Key* keys, std::int64_t k,
+                                                  std::int64_t most) {
+    return kth_largest<lanes, Key>(groups_, k, most, memory_, reduced(keys));
+  }
+  /// Lists the groups that `end` tells, if there are ties in their order; returns their number.
+  __device__ int list_groups(const Key* keys, const cut<Key>& end) {
+    reset(listed);
+    for_each_selected<lanes>(
+        groups_, end, memory_, reduced(keys), [&](std::int64_t g, std::int64_t position) {
+          const int at =
+              end.ties > 0 ? static_cast<int>(position) : atomicAdd(&counters_[listed], 1);
+          list_[at] = ~static_cast<unsigned>(g);
+        });
+    __syncthreads();
+    return end.ties > 0 ? static_cast<int>(end.above + end.ties) : counters_[listed];
+  }
+  [[nodiscard]] __device__ static auto reduced(const Key* keys) {
+    return [keys](std::int64_t g) { return keys[g] >> spare_bits; };
   }
 
   /// By way of the groups' maxima.
   __device__ void collect_from_groups(const Key* keys) {
-    constexpr int width = vector_width<In>;
-    const auto get = [&](std::int64_t g) { return keys[g] >> spare_bits; };
-    const cut<Key> end = kth_largest<lanes, Key>(groups_, present_, most(), memory_, get);
-    reset(listed);
-    for_each_selected<lanes>(groups_, end, memory_, get, [&](std::int64_t g) {
-      list_[atomicAdd(&counters_[listed], 1)] = ~static_cast<unsigned>(g);
-    });
-    reset(found);
-    const int groups = counters_[listed];
+    const cut<Key> end = end_of_groups(keys, present_, most());
+    int groups = list_groups(keys, end);
     append_from_list(groups, end.threshold << spare_bits);
-    __syncthreads();
     if (counters_[found] <= call_.capacity) {
       return;
     }
-    // Too many above the bound, as in ascending rows: the exact end, among these groups.
-    const int each = call_.group_vectors * width;
+    const int each = call_.group_vectors * vector_width<In>;
     const int bits = bits_of(each);
     const std::int64_t skew = range_.head;
-    collect(
-        std::int64_t{groups} * each,
-        [&](std::int64_t i) {
-          const std::int64_t column =
-              (std::int64_t{~list_[i >> bits]} << bits) + (i & (each - 1)) - skew;
-          return column >= 0 && column < call_.cols ? column : std::int64_t{-1};
-        },
-        [&] {
-          int n = 1;
-          while (n < groups) {
-            n *= 2;
-          }
-          for (int i = groups + static_cast<int>(threadIdx.x); i < n;
-               i += static_cast<int>(blockDim.x)) {
-            list_[i] = 0;
-          }
-          __syncthreads();
-          sort_descending<lanes>(list_, n);  // complements: ascending groups
-        });
+    const auto column_of = [&](std::int64_t i) {
+      const std::int64_t column =
+          (std::int64_t{~list_[i >> bits]} << bits) + (i & (each - 1)) - skew;
+      return column >= 0 && column < call_.cols ? column : std::int64_t{-1};
+    };
+    if (end.ties == present_) {  // no element exceeds the bound
+      collect(std::int64_t{groups} * each, column_of, {end.threshold, present_, 0});
+      return;
+    }
+    // Too many above the bound, as in ascending rows, where all elements of the best groups are.
+    if (end.ties == 0) {
+      const std::int64_t fewer = (present_ + present_ / 4) / each + 1;
+      const cut<Key> higher = end_of_groups(keys, fewer, fewer + fewer / 4);
+      if (higher.ties == 0) {
+        append_from_list(list_groups(keys, higher), higher.threshold << spare_bits);
+        if (counters_[found] >= present_ && counters_[found] <= call_.capacity) {
+          return;
+        }
+      }
+      groups = list_groups(keys, end);
+    }
+    const std::int64_t n = std::int64_t{groups} * each;
+    const cut<Key> exact =
+        kth_largest<lanes, Key>(n, present_, most(), memory_, keys_of(column_of));
+    if (exact.ties > 0 && end.ties == 0) {  // ties are taken in the order of their columns
+      int size = 1;
+      while (size < groups) {
+        size *= 2;
+      }
+      for (int i = groups + static_cast<int>(threadIdx.x); i < size;
+           i += static_cast<int>(blockDim.x)) {
+        list_[i] = 0;
+      }
+      __syncthreads();
+      sort_descending<lanes>(list_, size);  // complements: ascending groups
+    }
+    collect(n, column_of, exact);
   }
 
   const topk_arguments<In>& call_;

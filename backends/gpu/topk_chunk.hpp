@@ -67,7 +67,7 @@ __device__ void rank_many(const topk_arguments<In>& call, const In* x,
   const std::int64_t n = range.end - range.head;
   const cut<std::uint32_t> end =
       kth_largest<lanes, std::uint32_t>(n, call.k, call.k, memory.select, get);
-  for_each_selected<lanes>(n, end, memory.select, get, [&](std::int64_t i) {
+  for_each_selected<lanes>(n, end, memory.select, get, [&](std::int64_t i, std::int64_t) {
     memory.candidates.append(entry_of<packed_entry>::make(get(i), first - x + i));
   });
   __syncthreads();
@@ -276,7 +276,7 @@ __global__ void __launch_bounds__(merge_threads)
     const auto get = [&](std::int64_t i) { return lists[i]; };
     const cut<packed_entry> end = kth_largest<lanes, packed_entry>(n, call.k, call.k, select, get);
     for_each_selected<lanes>(n, end, select, get,
-                             [&](std::int64_t i) { candidates.append(lists[i]); });
+                             [&](std::int64_t i, std::int64_t) { candidates.append(lists[i]); });
     __syncthreads();
   }
   const state<T> whole = call.folds ? row_state[0] : state<T>{};
