@@ -15,30 +15,52 @@ namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 namespace detail {
 
+/// `attribute`: of the launch, or null.
 template <class... Parameters>
 cudaError_t try_launch(stream_handle stream, void (*kernel)(Parameters...), std::int64_t blocks,
-                       int threads, int cluster, bool together, std::size_t shared_bytes,
+                       int threads, cudaLaunchAttribute* attribute, std::size_t shared_bytes,
                        std::type_identity_t<Parameters>... arguments) {
   if (blocks > std::numeric_limits<int>::max()) {
     throw error(errc::backend_failure,
                 "launch: " + std::to_string(blocks) + " blocks, more than a grid can have");
-  }
-  cudaLaunchAttribute attribute{};
-  if (together) {
-    attribute.id = cudaLaunchAttributeCooperative;
-    attribute.val.cooperative = 1;
-  } else {
-    attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
   }
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(blocks));
   config.blockDim = dim3(static_cast<unsigned>(threads));
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = together || cluster > 1 ? 1 : 0;
+  config.attrs = attribute;
+  config.numAttrs = attribute != nullptr ? 1 : 0;
   return cudaLaunchKernelEx(&config, kernel, arguments...);
+}
+
+inline cudaLaunchAttribute runs_together() {
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeCooperative;
+  attribute.val.cooperative = 1;
+  return attribute;
+}
+inline cudaLaunchAttribute in_clusters(int blocks) {
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
+  return attribute;
+}
+inline cudaLaunchAttribute begins_early() {
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  return attribute;
+}
+
+/// Whether the current device can begin a launch while the one before it ends.
+inline bool overlaps_launches() {
+  int device = 0;
+  int major = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+        "cudaDeviceGetAttribute");
+  return major >= 9;
 }
 
 inline void allow_shared(const void* kernel, std::size_t shared_bytes) {
@@ -51,8 +73,9 @@ inline void allow_shared(const void* kernel, std::size_t shared_bytes) {
 
 template <class... Parameters>
 void launch(stream_handle stream, void (*kernel)(Parameters...), std::int64_t blocks, int threads,
-            int cluster, std::size_t shared_bytes, std::type_identity_t<Parameters>... arguments) {
-  check(try_launch(stream, kernel, blocks, threads, cluster, false, shared_bytes, arguments...),
+            cudaLaunchAttribute* attribute, std::size_t shared_bytes,
+            std::type_identity_t<Parameters>... arguments) {
+  check(try_launch(stream, kernel, blocks, threads, attribute, shared_bytes, arguments...),
         "cudaLaunchKernelEx");
 }
 
@@ -61,7 +84,7 @@ void launch(stream_handle stream, void (*kernel)(Parameters...), std::int64_t bl
 template <class... Parameters>
 void launch(stream_handle stream, void (*kernel)(Parameters...), std::int64_t blocks, int threads,
             std::type_identity_t<Parameters>... arguments) {
-  detail::launch(stream, kernel, blocks, threads, 1, 0, arguments...);
+  detail::launch(stream, kernel, blocks, threads, nullptr, 0, arguments...);
 }
 
 /// With dynamic shared memory.
@@ -70,7 +93,19 @@ void launch_shared(stream_handle stream, void (*kernel)(Parameters...), std::int
                    int threads, std::size_t shared_bytes,
                    std::type_identity_t<Parameters>... arguments) {
   detail::allow_shared(reinterpret_cast<const void*>(kernel), shared_bytes);
-  detail::launch(stream, kernel, blocks, threads, 1, shared_bytes, arguments...);
+  detail::launch(stream, kernel, blocks, threads, nullptr, shared_bytes, arguments...);
+}
+
+/// After a launch of a kernel that calls let_next_begin, a kernel that calls
+/// wait_for_launch_before: it may begin while the other ends.
+template <class... Parameters>
+void launch_next(stream_handle stream, void (*kernel)(Parameters...), std::int64_t blocks,
+                 int threads, std::size_t shared_bytes,
+                 std::type_identity_t<Parameters>... arguments) {
+  detail::allow_shared(reinterpret_cast<const void*>(kernel), shared_bytes);
+  cudaLaunchAttribute early = detail::begins_early();
+  detail::launch(stream, kernel, blocks, threads, detail::overlaps_launches() ? &early : nullptr,
+                 shared_bytes, arguments...);
 }
 
 /// Blocks that all run at once and may wait for each other. Returns false, and launches nothing, if
@@ -80,8 +115,9 @@ bool launch_together(stream_handle stream, void (*kernel)(Parameters...), std::i
                      int threads, std::size_t shared_bytes,
                      std::type_identity_t<Parameters>... arguments) {
   detail::allow_shared(reinterpret_cast<const void*>(kernel), shared_bytes);
+  cudaLaunchAttribute together = detail::runs_together();
   const cudaError_t code =
-      detail::try_launch(stream, kernel, blocks, threads, 1, true, shared_bytes, arguments...);
+      detail::try_launch(stream, kernel, blocks, threads, &together, shared_bytes, arguments...);
   if (code == cudaErrorCooperativeLaunchTooLarge) {
     static_cast<void>(cudaGetLastError());
     return false;
@@ -97,7 +133,9 @@ void launch_clusters(stream_handle stream, void (*kernel)(Parameters...), std::i
   check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                              cudaFuncAttributeNonPortableClusterSizeAllowed, 1),
         "cudaFuncSetAttribute");
-  detail::launch(stream, kernel, clusters * cluster, threads, cluster, 0, arguments...);
+  cudaLaunchAttribute attribute = detail::in_clusters(cluster);
+  detail::launch(stream, kernel, clusters * cluster, threads, cluster > 1 ? &attribute : nullptr, 0,
+                 arguments...);
 }
 
 }  // namespace SOFTFOLD_BACKEND

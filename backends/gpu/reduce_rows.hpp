@@ -84,6 +84,7 @@ __global__ void __launch_bounds__(chunk_threads) reduce_chunk(const reduction_ar
   }
   using T = arithmetic_t<In>;
   __shared__ fold_memory<T> memory;
+  let_next_begin();
   const std::int64_t row = blockIdx.x / static_cast<unsigned>(call.chunks);
   const std::int64_t chunk = blockIdx.x % static_cast<unsigned>(call.chunks);
   const int vectors = static_cast<int>(blockDim.x) * chunk_vectors_each;
@@ -113,6 +114,7 @@ __global__ void __launch_bounds__(256)
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
   }
+  wait_for_launch_before();
   const std::int64_t row = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / lanes;
   if (row >= rows) {  // the whole warp
     return;
@@ -136,6 +138,7 @@ __global__ void __launch_bounds__(512)
     return stop_wrong_lanes();
   }
   __shared__ chunk_memory<T> memory;
+  wait_for_launch_before();
   const std::int64_t row = blockIdx.x;
   const state<T> whole = combine_chunks<lanes>(parts + row * part_count, part_count, scale, memory);
   if (threadIdx.x == 0) {

@@ -76,12 +76,12 @@ template <int lanes, class T>
 void launch_finish(const state<T>* parts, std::int64_t rows, int count, T scale, result_kind kind,
                    void* results, state<T>* states, stream_handle stream) {
   if (count > most_chunks_read_by_all) {
-    launch(stream, finish_long_rows<lanes, T>, rows, 512, parts, count, scale, kind, results,
-           states);
+    launch_next(stream, finish_long_rows<lanes, T>, rows, 512, 0, parts, count, scale, kind,
+                results, states);
     return;
   }
-  launch(stream, finish_rows<lanes, T>, divide_up(rows * lanes, 256), 256, parts, rows, count,
-         scale, kind, results, states);
+  launch_next(stream, finish_rows<lanes, T>, divide_up(rows * lanes, 256), 256, 0, parts, rows,
+              count, scale, kind, results, states);
 }
 
 /// Rows by clusters: each backend's own, and only asked for where device_limits has clusters.

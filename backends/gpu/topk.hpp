@@ -108,6 +108,7 @@ __global__ void __launch_bounds__(chunk_threads) topk_scan_chunk(const topk_argu
   }
   using T = arithmetic_t<In>;
   __shared__ fold_memory<T> memory;
+  let_next_begin();
   const std::int64_t row = blockIdx.x / static_cast<unsigned>(call.chunks);
   const int chunk = static_cast<int>(blockIdx.x % static_cast<unsigned>(call.chunks));
   const state<T> warp =
@@ -393,6 +394,7 @@ __global__ void __launch_bounds__(512, least_resident(2)) topk_row(const topk_ar
   const std::int64_t row = blockIdx.x;
   const In* const x = call.x + row * call.x_stride;
   const int warps = static_cast<int>(blockDim.x) / lanes;
+  wait_for_launch_before();
   const bool scans = call.scans();
   const topk_layout<In, Entry> layout(call.capacity, call.entries == nullptr, call.groups,
                                       call.keys == nullptr, scans ? call.chunks * (warps + 1) : 0,
@@ -514,24 +516,22 @@ void launch_topk_with(const topk_call& call, const topk_plan& plan, void* scratc
       launch_shared(stream, topk_chunks<lanes, In>, call.x.rows * plan.spans(), plan.threads,
                     states * sizeof(state<T>), arguments, lists);
       if (lists != nullptr) {
-        launch(stream, topk_merge<lanes, In>, call.x.rows, merge_threads, arguments,
-               static_cast<const packed_entry*>(lists));
+        launch_next(stream, topk_merge<lanes, In>, call.x.rows, merge_threads, 0, arguments,
+                    static_cast<const packed_entry*>(lists));
       }
       return;
     }
   }
-  int threads = chunk_threads;
-  if (plan.split) {
-    threads = 512;
-    if (plan.group_vectors > 0 || call.folds()) {
-      launch(stream, topk_scan_chunk<lanes, In>, call.x.rows * plan.chunks, chunk_threads,
-             arguments);
-    }
-  }
+  const int threads = plan.split ? 512 : chunk_threads;
   const topk_layout<In, Entry> layout(plan.capacity, arguments.entries == nullptr, plan.groups,
                                       arguments.keys == nullptr,
                                       arguments.scans() ? plan.chunks * (threads / lanes + 1) : 0,
                                       plan.group_vectors > 0 ? plan.capacity : 0);
+  if (plan.split && (plan.group_vectors > 0 || call.folds())) {
+    launch(stream, topk_scan_chunk<lanes, In>, call.x.rows * plan.chunks, chunk_threads, arguments);
+    launch_next(stream, topk_row<lanes, In, Entry>, call.x.rows, threads, layout.bytes, arguments);
+    return;
+  }
   launch_shared(stream, topk_row<lanes, In, Entry>, call.x.rows, threads, layout.bytes, arguments);
 }
 

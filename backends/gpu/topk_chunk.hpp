@@ -86,6 +86,7 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
   const int threads = static_cast<int>(blockDim.x);
   const int warps = threads / lanes;
   __shared__ topk_chunk_memory<T> memory;
+  let_next_begin();
   auto* const warp_states = reinterpret_cast<state<T>*>(dynamic_shared_memory());
   state<T>* const chunk_states = warp_states + call.span * warps;
   const std::int64_t row = blockIdx.x / static_cast<unsigned>(call.spans);
@@ -230,6 +231,7 @@ __global__ void __launch_bounds__(merge_threads)
   const int spans = call.spans;
   const std::int64_t n = call.k * spans;
   lists += row * n;
+  wait_for_launch_before();
   if (threadIdx.x < lanes) {
     const int lane = static_cast<int>(threadIdx.x);
     const std::int64_t rank = (call.k + spans - 2) / (spans - 1);

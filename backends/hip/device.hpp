@@ -43,6 +43,10 @@ inline constexpr bool prefetches = false;
 __device__ inline void prefetch_line(const void*) {}
 __device__ inline int multiprocessors() { return 0; }
 
+/// Launches follow each other.
+__device__ inline void let_next_begin() {}
+__device__ inline void wait_for_launch_before() {}
+
 /// The second argument of launch bounds, which in HIP counts wavefronts on a SIMD: as few as there
 /// may be, as AMD's compiler weighs registers against wavefronts itself.
 constexpr int least_resident(int /*blocks*/) { return 1; }

@@ -18,5 +18,12 @@ void launch(stream_handle stream, void (*kernel)(Parameters...), std::int64_t bl
   launch_shared(stream, kernel, blocks, threads, 0, arguments...);
 }
 
+template <class... Parameters>
+void launch_next(stream_handle stream, void (*kernel)(Parameters...), std::int64_t blocks,
+                 int threads, std::size_t shared_bytes,
+                 std::type_identity_t<Parameters>... arguments) {
+  launch_shared(stream, kernel, blocks, threads, shared_bytes, arguments...);
+}
+
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold::gpu
