@@ -211,24 +211,25 @@ __device__ cut<Key> kth_largest(std::int64_t n, std::int64_t k, std::int64_t mos
 
 /// Sorts n entries, all different, from large to small: into bins, and within them by counting. All
 /// threads of the block, as in kth_largest, call it, after a barrier. False, and nothing done, if
-/// they are more than 8 for each thread, or too many for one bin, as many equal keys are. O(n)
-/// steps if they are spread.
+/// they are more than 6 for each thread, or too many for one bin, as many
+/// equal keys are. O(n) steps if they are spread.
 template <int lanes, class Memory>
 __device__ inline bool sort_by_bins(packed_entry* entries, int n, Memory& memory) {
-  constexpr int each = 8;
+  constexpr int each = 6;
   constexpr unsigned most_in_bin = 64;
   const int threads = static_cast<int>(blockDim.x);
   if (n > each * threads) {
     return false;
   }
-  const auto exists = [&](int j) { return static_cast<int>(threadIdx.x) + j * threads < n; };
+  int thread = static_cast<int>(threadIdx.x);
+  const auto exists = [&thread, threads, n](int j) { return thread + j * threads < n; };
   packed_entry own[each];
   packed_entry low = ~packed_entry{0};
   packed_entry high = 0;
 #pragma unroll
   for (int j = 0; j < each; ++j) {
     if (exists(j)) {
-      own[j] = entries[static_cast<int>(threadIdx.x) + j * threads];
+      own[j] = entries[thread + j * threads];
       low = own[j] < low ? own[j] : low;
       high = own[j] > high ? own[j] : high;
     }
@@ -239,6 +240,7 @@ __device__ inline bool sort_by_bins(packed_entry* entries, int n, Memory& memory
   const auto bin_of = [&](packed_entry e) { return static_cast<int>((e - low) >> shift); };
   unsigned place[each];  // in the bin, then among all
   bool crowded = false;
+  forget_origin(thread);  // or a mask of lanes for each j would be kept from loop to loop
 #pragma unroll
   for (int j = 0; j < each; ++j) {
     if (exists(j)) {
@@ -257,6 +259,7 @@ __device__ inline bool sort_by_bins(packed_entry* entries, int n, Memory& memory
     start += here;
   }
   __syncthreads();
+  forget_origin(thread);
 #pragma unroll
   for (int j = 0; j < each; ++j) {
     if (exists(j)) {
@@ -264,6 +267,7 @@ __device__ inline bool sort_by_bins(packed_entry* entries, int n, Memory& memory
     }
   }
   __syncthreads();
+  forget_origin(thread);
 #pragma unroll
   for (int j = 0; j < each; ++j) {
     if (exists(j)) {
@@ -277,6 +281,7 @@ __device__ inline bool sort_by_bins(packed_entry* entries, int n, Memory& memory
     }
   }
   __syncthreads();
+  forget_origin(thread);
 #pragma unroll
   for (int j = 0; j < each; ++j) {
     if (exists(j)) {

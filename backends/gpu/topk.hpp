@@ -149,13 +149,7 @@ class row_selection {
   /// Calls emit(rank, entry) for the k best, and for absent ones with none().
   template <class Emit>
   __device__ void run(const Key* keys, const Emit& emit) {
-    if (call_.group_vectors > 0) {
-      collect_from_groups(keys);
-    } else {
-      const auto column_of = [](std::int64_t i) { return i; };
-      collect(call_.cols, column_of,
-              kth_largest<lanes, Key>(call_.cols, present_, most(), memory_, keys_of(column_of)));
-    }
+    collect(keys);
     if constexpr (std::is_same_v<Entry, packed_entry>) {
       const int all = counters_[found];
       if (sort_by_bins<lanes>(entries_, all, memory_)) {
@@ -213,25 +207,6 @@ class row_selection {
     return more < call_.capacity ? more : call_.capacity;
   }
 
-  /// The key of item i for the selection; 0 if it has no column.
-  template <class ColumnOf>
-  [[nodiscard]] __device__ auto keys_of(const ColumnOf& column_of) const {
-    return [&](std::int64_t i) {
-      const std::int64_t column = column_of(i);
-      return column < 0 ? Key{0} : key_at(column) >> spare_bits;
-    };
-  }
-
-  /// Appends those of items 0 to n - 1 that `end` tells, which was made of their keys.
-  template <class ColumnOf>
-  __device__ void collect(std::int64_t n, const ColumnOf& column_of, const cut<Key>& end) {
-    reset(found);
-    for_each_selected<lanes>(
-        n, end, memory_, keys_of(column_of),
-        [&](std::int64_t i, std::int64_t) { append(column_of(i), key_at(column_of(i))); });
-    __syncthreads();
-  }
-
   /// Appends the elements of the listed groups that reach a bound, or more than there is room for.
   __device__ void append_from_list(int groups, Key bound) {
     constexpr int width = vector_width<In>;
@@ -246,20 +221,21 @@ class row_selection {
           (std::int64_t{~list_[i >> bits]} << bits) + (i & (call_.group_vectors - 1));
       const std::int64_t column = v * width - range_.head;
       block16 loaded;
+      int from = 0;
+      int until = width;
       if (column >= 0 && column + width <= call_.cols) {
         loaded = load_vector<true>(reinterpret_cast<const block16*>(range_.base) + v);
       } else {
         const vector_range<In> around(x_, call_.cols, call_.memory, v, 1);
-        if (around.size() <= 0) {
-          continue;
-        }
-        loaded = load_vector(around, 0);
+        loaded = around.size() > 0 ? load_vector(around, 0) : no_elements<In>();
+        from = around.head;
+        until = around.end;
       }
       unsigned reach = 0;
 #pragma unroll
       for (int e = 0; e < width; ++e) {
-        const bool exists = column + e >= 0 && column + e < call_.cols;
-        reach |= exists && core::order_key(element_of<In>(loaded, e)) >= bound ? 1U << e : 0U;
+        const bool reaches = core::order_key(element_of<In>(loaded, e)) >= bound;
+        reach |= e >= from && e < until && reaches ? 1U << e : 0U;
       }
       if (reach == 0) {
         continue;
@@ -279,11 +255,6 @@ class row_selection {
     __syncthreads();
   }
 
-  /// The end of the k groups with the largest maxima.
-  [[nodiscard]] __device__ cut<Key> end_of_groups(const Key* keys, std::int64_t k,
-                                                  std::int64_t most) {
-    return kth_largest<lanes, Key>(groups_, k, most, memory_, reduced(keys));
-  }
   /// Lists the groups that `end` tells, if there are ties in their order; returns their number.
   __device__ int list_groups(const Key* keys, const cut<Key>& end) {
     reset(listed);
@@ -300,54 +271,84 @@ class row_selection {
     return [keys](std::int64_t g) { return keys[g] >> spare_bits; };
   }
 
-  /// By way of the groups' maxima.
-  __device__ void collect_from_groups(const Key* keys) {
-    const cut<Key> end = end_of_groups(keys, present_, most());
-    int groups = list_groups(keys, end);
-    append_from_list(groups, end.threshold << spare_bits);
-    if (counters_[found] <= call_.capacity) {
+  /// Appends the elements that reach the k-th largest maximum of the groups. False if they are too
+  /// many; then `end` is that of the groups, and they are listed.
+  __device__ bool collect_from_groups(const Key* keys, cut<Key>& end, int& groups) {
+    std::int64_t k = present_;
+    std::int64_t most_groups = most();
+#pragma unroll 1
+    for (bool again = false;; again = true) {
+      const cut<Key> chosen =
+          kth_largest<lanes, Key>(groups_, k, most_groups, memory_, reduced(keys));
+      groups = list_groups(keys, chosen);
+      append_from_list(groups, chosen.threshold << spare_bits);
+      const int n = counters_[found];
+      if (n <= call_.capacity && (!again || (n >= present_ && chosen.ties == 0))) {
+        return true;
+      }
+      if (again) {
+        groups = list_groups(keys, {end.threshold, 0, 0});  // it had no ties
+        return false;
+      }
+      end = chosen;
+      if (chosen.ties > 0) {
+        return false;
+      }
+      // As in ascending rows, where all elements of the best groups are above.
+      k = (present_ + present_ / 4) / (call_.group_vectors * vector_width<In>)+1;
+      most_groups = k + k / 4;
+    }
+  }
+
+  /// Appends the k best elements, and perhaps a few more.
+  __device__ void collect(const Key* keys) {
+    const bool all_compete = call_.group_vectors == 0;
+    cut<Key> end{};
+    int groups = 0;
+    if (!all_compete && collect_from_groups(keys, end, groups)) {
       return;
     }
     const int each = call_.group_vectors * vector_width<In>;
     const int bits = bits_of(each);
     const std::int64_t skew = range_.head;
     const auto column_of = [&](std::int64_t i) {
+      if (all_compete) {
+        return i;
+      }
       const std::int64_t column =
           (std::int64_t{~list_[i >> bits]} << bits) + (i & (each - 1)) - skew;
       return column >= 0 && column < call_.cols ? column : std::int64_t{-1};
     };
-    if (end.ties == present_) {  // no element exceeds the bound
-      collect(std::int64_t{groups} * each, column_of, {end.threshold, present_, 0});
-      return;
-    }
-    // Too many above the bound, as in ascending rows, where all elements of the best groups are.
-    if (end.ties == 0) {
-      const std::int64_t fewer = (present_ + present_ / 4) / each + 1;
-      const cut<Key> higher = end_of_groups(keys, fewer, fewer + fewer / 4);
-      if (higher.ties == 0) {
-        append_from_list(list_groups(keys, higher), higher.threshold << spare_bits);
-        if (counters_[found] >= present_ && counters_[found] <= call_.capacity) {
-          return;
-        }
+    const auto get = [&](std::int64_t i) {
+      const std::int64_t column = column_of(i);
+      return column < 0 ? Key{0} : key_at(column) >> spare_bits;
+    };
+    const std::int64_t n = all_compete ? call_.cols : std::int64_t{groups} * each;
+    cut<Key> exact = {end.threshold, present_, 0};
+    if (end.ties < present_) {  // else no element exceeds the bound
+      exact = kth_largest<lanes, Key>(n, present_, most(), memory_, get);
+      if (exact.ties > 0 && !all_compete && end.ties == 0) {
+        sort_list(groups);  // ties are taken in the order of their columns
       }
-      groups = list_groups(keys, end);
     }
-    const std::int64_t n = std::int64_t{groups} * each;
-    const cut<Key> exact =
-        kth_largest<lanes, Key>(n, present_, most(), memory_, keys_of(column_of));
-    if (exact.ties > 0 && end.ties == 0) {  // ties are taken in the order of their columns
-      int size = 1;
-      while (size < groups) {
-        size *= 2;
-      }
-      for (int i = groups + static_cast<int>(threadIdx.x); i < size;
-           i += static_cast<int>(blockDim.x)) {
-        list_[i] = 0;
-      }
-      __syncthreads();
-      sort_descending<lanes>(list_, size);  // complements: ascending groups
+    reset(found);
+    for_each_selected<lanes>(n, exact, memory_, get, [&](std::int64_t i, std::int64_t) {
+      append(column_of(i), key_at(column_of(i)));
+    });
+    __syncthreads();
+  }
+
+  __device__ void sort_list(int groups) {
+    int size = 1;
+    while (size < groups) {
+      size *= 2;
     }
-    collect(n, column_of, exact);
+    for (int i = groups + static_cast<int>(threadIdx.x); i < size;
+         i += static_cast<int>(blockDim.x)) {
+      list_[i] = 0;
+    }
+    __syncthreads();
+    sort_descending<lanes>(list_, size);  // complements: ascending groups
   }
 
   const topk_arguments<In>& call_;

@@ -232,6 +232,8 @@ __global__ void __launch_bounds__(merge_threads)
   const std::int64_t n = call.k * spans;
   lists += row * n;
   wait_for_launch_before();
+  const std::int64_t first = threadIdx.x;  // all lists of a row often have no more entries
+  const packed_entry first_entry = first < n ? lists[first] : 0;
   if (threadIdx.x < lanes) {
     const int lane = static_cast<int>(threadIdx.x);
     const std::int64_t rank = (call.k + spans - 2) / (spans - 1);
@@ -255,16 +257,17 @@ __global__ void __launch_bounds__(merge_threads)
       candidates.found = 0;
     }
   }
-  if (call.folds && (threadIdx.x < lanes || call.chunks > most_chunks_read_by_all)) {
+  // By the second warp, while the first one finds the bound.
+  if (call.folds && (threadIdx.x / lanes == 1 || call.chunks > most_chunks_read_by_all)) {
     const state<T> whole =
         combine_chunks<lanes>(call.parts + row * call.chunks, call.chunks, call.scale, groups);
-    if (threadIdx.x == 0) {
+    if (threadIdx.x == lanes) {
       row_state[0] = whole;
     }
   }
   __syncthreads();
-  for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) {
-    const packed_entry e = lists[i];
+  for (std::int64_t i = first; i < n; i += blockDim.x) {
+    const packed_entry e = i == first ? first_entry : lists[i];
     if (e >= bound) {
       candidates.append(e);
     }

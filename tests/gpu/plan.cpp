@@ -84,7 +84,7 @@ void check_covers(const row_plan& plan, const row_shape& shape, const device_lim
 }
 
 /// What the kernel that selects has in shared memory: the entries, the groups' maxima and the list
-/// of chosen ones, the states of the chunks' warps, and less than 2 KiB of its own; and the kernel
+/// of chosen ones, the states of the chunks' warps, and less than 6 KiB of its own; and the kernel
 /// for small k: the states of a span's chunks, and less than 22 KiB of its own.
 std::int64_t shared_bytes_of(const topk_plan& plan, const row_shape& shape,
                              const device_limits& device) {
@@ -99,7 +99,7 @@ std::int64_t shared_bytes_of(const topk_plan& plan, const row_shape& shape,
   const std::int64_t states =
       plan.split ? 0
                  : std::int64_t{plan.chunks} * (chunk_threads / device.lanes + 1) * (wide ? 16 : 8);
-  return entries + list + keys + states + 2048;
+  return entries + list + keys + states + (6 << 10);
 }
 
 }  // namespace
