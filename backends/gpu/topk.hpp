@@ -302,33 +302,47 @@ class row_selection {
 
   /// Appends the k best elements, and perhaps a few more.
   __device__ void collect(const Key* keys) {
-    const bool all_compete = call_.group_vectors == 0;
+    const auto none = [] {};
+    if (call_.group_vectors == 0) {  // all elements compete
+      select(
+          call_.cols, false, Key{0}, [](std::int64_t i) { return i; }, none);
+      return;
+    }
     cut<Key> end{};
     int groups = 0;
-    if (!all_compete && collect_from_groups(keys, end, groups)) {
+    if (collect_from_groups(keys, end, groups)) {
       return;
     }
     const int each = call_.group_vectors * vector_width<In>;
     const int bits = bits_of(each);
     const std::int64_t skew = range_.head;
     const auto column_of = [&](std::int64_t i) {
-      if (all_compete) {
-        return i;
-      }
       const std::int64_t column =
           (std::int64_t{~list_[i >> bits]} << bits) + (i & (each - 1)) - skew;
       return column >= 0 && column < call_.cols ? column : std::int64_t{-1};
     };
+    // If only ties were chosen, no element exceeds the bound.
+    select(std::int64_t{groups} * each, end.ties == present_, end.threshold, column_of, [&] {
+      if (end.ties == 0) {
+        sort_list(groups);
+      }
+    });
+  }
+
+  /// The same of items 0 to n - 1; column_of(i) < 0: no element. If `all_equal`, `key` is the
+  /// largest there is, of k items at least. `order`: called before columns have to be in order.
+  template <class ColumnOf, class Order>
+  __device__ void select(std::int64_t n, bool all_equal, Key key, const ColumnOf& column_of,
+                         const Order& order) {
     const auto get = [&](std::int64_t i) {
       const std::int64_t column = column_of(i);
       return column < 0 ? Key{0} : key_at(column) >> spare_bits;
     };
-    const std::int64_t n = all_compete ? call_.cols : std::int64_t{groups} * each;
-    cut<Key> exact = {end.threshold, present_, 0};
-    if (end.ties < present_) {  // else no element exceeds the bound
+    cut<Key> exact = {key, present_, 0};
+    if (!all_equal) {
       exact = kth_largest<lanes, Key>(n, present_, most(), memory_, get);
-      if (exact.ties > 0 && !all_compete && end.ties == 0) {
-        sort_list(groups);  // ties are taken in the order of their columns
+      if (exact.ties > 0) {
+        order();
       }
     }
     reset(found);

@@ -48,7 +48,7 @@ KINDS = {
     "topk_bounded": Kind(True, False, True, vectors=8, in_flight=32, sgpr_spills=96),
     "topk_chunks": Kind(True, False, True, vectors=8, sgpr_spills=160, lds=22),
     "topk_merge": Kind(False, False, True, vectors=1, sgpr_spills=40, lds=12),
-    "topk_row": Kind(True, False, True, vectors=8, sgpr_spills=88, flat=True, lds=6),
+    "topk_row": Kind(True, False, True, vectors=8, sgpr_spills=80, flat=True, lds=6),
     "combine_states_of_rows": Kind(False, False, False, vectors=1),
     "logsumexp_of_rows": Kind(False, False, False, vectors=1),
     "merge_lists": Kind(False, False, False, vectors=1),
