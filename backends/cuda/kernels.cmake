@@ -9,6 +9,24 @@ set(softfold_cuda_sources runtime.cpp rows_bf16.cu topk_bf16.cu rows_f16.cu topk
 list(TRANSFORM softfold_cuda_sources PREPEND "${CMAKE_CURRENT_LIST_DIR}/")
 set(softfold_cuda_includes "${CMAKE_CURRENT_LIST_DIR}" ${softfold_gpu_includes})
 
+# Kernels for compute capability 9.0 and newer have code of their own. A newer device runs the others'
+# if the library was compiled only for older ones: RESULT is the lowest capability, times 10, whose
+# devices run the newer code.
+function(softfold_cuda_hopper_from result)
+  set(from 9999)
+  foreach(architecture IN LISTS CMAKE_CUDA_ARCHITECTURES)
+    if(architecture MATCHES "^([0-9]+)")
+      set(capability ${CMAKE_MATCH_1})
+    else()
+      set(capability 90)  # "native", "all": each device has its own
+    endif()
+    if(capability GREATER_EQUAL 90 AND capability LESS from)
+      set(from ${capability})
+    endif()
+  endforeach()
+  set(${result} ${from} PARENT_SCOPE)
+endfunction()
+
 macro(softfold_cuda_kernels target)
   check_language(CUDA)
   if(NOT CMAKE_CUDA_COMPILER)
@@ -19,6 +37,8 @@ macro(softfold_cuda_kernels target)
   find_package(CUDAToolkit 12.0 REQUIRED)
   target_sources(${target} PRIVATE ${softfold_cuda_sources} ${softfold_gpu_sources})
   target_include_directories(${target} PRIVATE ${softfold_cuda_includes})
+  softfold_cuda_hopper_from(softfold_hopper_from)
+  target_compile_definitions(${target} PRIVATE SOFTFOLD_CUDA_HOPPER_FROM=${softfold_hopper_from})
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--expt-relaxed-constexpr>)
   set_target_properties(${target} PROPERTIES CUDA_ARCHITECTURES "${CMAKE_CUDA_ARCHITECTURES}"

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "check.hpp"
+#include "compiled.hpp"
 
 #include <gpu/runtime.hpp>
 
@@ -53,14 +54,21 @@ inline cudaLaunchAttribute begins_early() {
   return attribute;
 }
 
-/// Whether the current device can begin a launch while the one before it ends.
+/// Whether the current device can begin a launch while the one before it ends, also in a graph.
 inline bool overlaps_launches() {
+  constexpr int graphs_overlap = 12030;  // version of the runtime
+  if (CUDART_VERSION < graphs_overlap) {
+    return false;
+  }
   int device = 0;
   int major = 0;
+  int minor = 0;
   check(cudaGetDevice(&device), "cudaGetDevice");
   check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
         "cudaDeviceGetAttribute");
-  return major >= 9;
+  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device),
+        "cudaDeviceGetAttribute");
+  return runs_hopper_code(major, minor);
 }
 
 inline void allow_shared(const void* kernel, std::size_t shared_bytes) {

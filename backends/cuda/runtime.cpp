@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "check.hpp"
+#include "compiled.hpp"
 
 #include <gpu/runtime.hpp>
 
@@ -31,13 +32,14 @@ int device_count() {
 device_properties properties(int device) {
   cudaDeviceProp p{};
   check(cudaGetDeviceProperties(&p, device), "cudaGetDeviceProperties");
+  const bool hopper = runs_hopper_code(p.major, p.minor);
   return {.name = p.name,
           .architecture = "sm_" + std::to_string(p.major) + std::to_string(p.minor),
           .lanes = p.warpSize,
           .multiprocessors = p.multiProcessorCount,
-          .cluster_blocks = attribute(cudaDevAttrClusterLaunch, device) != 0 ? 16 : 0,
+          .cluster_blocks = hopper && attribute(cudaDevAttrClusterLaunch, device) != 0 ? 16 : 0,
           .runs_together = attribute(cudaDevAttrCooperativeLaunch, device) != 0,
-          .copies_in_bulk = p.major >= 9,
+          .copies_in_bulk = hopper,
           .shared_bytes = p.sharedMemPerBlockOptin,
           .l2_bytes = static_cast<std::size_t>(p.l2CacheSize),
           .reads_host_memory = attribute(cudaDevAttrPageableMemoryAccess, device) != 0};

@@ -45,7 +45,7 @@ struct ring_place {
   shared_array<state<T>, chunk_warps> warps;
   shared_array<row_result<T>, 1> result;
 
-  /// `lanes`: of a warp; all that have read a place say so.
+  /// `lanes`: of a warp; all that read a place last say so.
   __device__ void initialise(int lanes) {
     arrived.initialise(1);
     folded.initialise(chunk_warps);

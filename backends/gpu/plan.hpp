@@ -115,7 +115,8 @@ enum class topk_plan_kind : std::uint8_t {
   lanes,    ///< the row in the registers of some lanes of a warp, k rounds or a sort
   bounded,  ///< a row of one chunk by a warp that keeps what exceeds a rising bound
   lists,    ///< the k best of each span of chunks by a block; a merge, if there are several
-  groups,  ///< the largest element of each group of vectors; the k groups with the largest are read
+  groups,   ///< the largest element of each group of vectors; about k groups with the largest are
+            ///< read
 };
 
 /// Vectors of each lane whose elements are sorted, at most, and a power of two.

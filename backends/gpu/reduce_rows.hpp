@@ -5,7 +5,6 @@
 
 #include "calls.hpp"
 #include "fold_tile.hpp"
-#include "launch.hpp"
 
 #include <softfold/max_sum.hpp>
 

@@ -3,6 +3,7 @@
 /// The launches of softmax, log-softmax, logsumexp, fold and normalize.
 #pragma once
 
+#include "launch.hpp"
 #include "map_rows.hpp"
 #include "reduce_rows.hpp"
 

@@ -211,8 +211,8 @@ __device__ cut<Key> kth_largest(std::int64_t n, std::int64_t k, std::int64_t mos
 
 /// Sorts n entries, all different, from large to small: into bins, and within them by counting. All
 /// threads of the block, as in kth_largest, call it, after a barrier. False, and nothing done, if
-/// they are more than 8 for each thread, or too many for one bin, as many
-/// equal keys are. O(n) steps if they are spread.
+/// they are more than 8 for each thread, or too many for one bin, as many equal keys are. O(n)
+/// steps if they are spread.
 template <int lanes, class Memory>
 __device__ inline bool sort_by_bins(packed_entry* entries, int n, Memory& memory) {
   constexpr int each = 8;

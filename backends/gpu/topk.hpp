@@ -5,8 +5,9 @@
 ///
 /// One read of the row gives its state and the maximum of every group of neighbouring vectors. The
 /// k-th largest of these is a lower bound of the k-th best element, so the k groups with the
-/// largest maxima, earlier ones first among equals, hold all of the k best. Only they are read
-/// again. Whether chunks are folded by one block or by many, a row's state has the same bits.
+/// largest maxima, earlier ones first among equals, hold all of the k best. Only they, or a few
+/// more, are read again. Whether chunks are folded by one block or by many, a row's state has the
+/// same bits.
 #pragma once
 
 #include "launch.hpp"
@@ -201,7 +202,8 @@ class row_selection {
     }
   }
 
-  /// Elements, or groups, that may be chosen instead of k, as all are sorted afterwards.
+  /// Elements, or groups, that may be chosen instead of k: those of the elements that are too many
+  /// come last when they are sorted.
   [[nodiscard]] __device__ std::int64_t most() const {
     const std::int64_t more = present_ + present_ / 4;
     return more < call_.capacity ? more : call_.capacity;
@@ -303,6 +305,10 @@ class row_selection {
   /// Appends the k best elements, and perhaps a few more.
   __device__ void collect(const Key* keys) {
     const auto none = [] {};
+    if (present_ == 0) {
+      reset(found);
+      return;
+    }
     if (call_.group_vectors == 0) {  // all elements compete
       select(
           call_.cols, false, Key{0}, [](std::int64_t i) { return i; }, none);

@@ -73,7 +73,7 @@ __device__ inline std::uint32_t bound_of_maxima(const std::uint32_t (&keys)[each
     low = other_low < low ? other_low : low;
     high = other_high > high ? other_high : high;
   }
-  ++high;  // no key reaches it
+  ++high;  // no key reaches it; 0 after NaN's key, for 2^32: differences are right
   while (high - low > step) {
     const std::uint32_t middle = low + (high - low) / 2;
     int reach = 0;

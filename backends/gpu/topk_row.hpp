@@ -14,7 +14,8 @@ inline namespace SOFTFOLD_BACKEND {
 template <class In>
 using key_t = std::conditional_t<std::is_same_v<In, double>, std::uint64_t, std::uint32_t>;
 
-/// Low bits in which the keys of elements do not differ, if they have the same sign.
+/// Low bits in which the keys of elements that are no NaN do not differ, if they have the same
+/// sign.
 template <class In>
 inline constexpr int spare_key_bits = std::is_same_v<In, bfloat16> ? 16
                                       : std::is_same_v<In, half>   ? 13
