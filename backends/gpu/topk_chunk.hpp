@@ -216,7 +216,7 @@ inline constexpr int merge_threads = 128;
 /// elements of rank k / (spans - 1), rounded up; and k reach the last of any list.
 template <int lanes, class In>
 __global__ void __launch_bounds__(merge_threads)
-    topk_merge(const topk_arguments<In> call, const packed_entry* lists) {
+    topk_merge(const topk_arguments<In> call, const packed_entry* all_lists) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
   }
@@ -230,10 +230,8 @@ __global__ void __launch_bounds__(merge_threads)
   const In* const x = call.x + row * call.x_stride;
   const int spans = call.spans;
   const std::int64_t n = call.k * spans;
-  lists += row * n;
+  const packed_entry* const lists = all_lists + row * n;
   wait_for_launch_before();
-  const std::int64_t first = threadIdx.x;  // all lists of a row often have no more entries
-  const packed_entry first_entry = first < n ? lists[first] : 0;
   if (threadIdx.x < lanes) {
     const int lane = static_cast<int>(threadIdx.x);
     const std::int64_t rank = (call.k + spans - 2) / (spans - 1);
@@ -266,8 +264,8 @@ __global__ void __launch_bounds__(merge_threads)
     }
   }
   __syncthreads();
-  for (std::int64_t i = first; i < n; i += blockDim.x) {
-    const packed_entry e = i == first ? first_entry : lists[i];
+  for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) {
+    const packed_entry e = lists[i];
     if (e >= bound) {
       candidates.append(e);
     }
@@ -278,7 +276,7 @@ __global__ void __launch_bounds__(merge_threads)
     if (threadIdx.x == 0) {
       candidates.found = 0;
     }
-    const auto get = [&](std::int64_t i) { return lists[i]; };
+    const auto get = [lists](std::int64_t i) { return lists[i]; };
     const cut<packed_entry> end = kth_largest<lanes, packed_entry>(n, call.k, call.k, select, get);
     for_each_selected<lanes>(n, end, select, get,
                              [&](std::int64_t i, std::int64_t) { candidates.append(lists[i]); });
