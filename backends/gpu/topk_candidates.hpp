@@ -51,8 +51,8 @@ __device__ inline void rank_entries(const packed_entry* entries, int n, std::int
 }
 
 /// A number that the k-th largest of a warp's keys, `each` of every lane, reaches, and few more do;
-/// 0 if fewer than k are not 0. `step`: by which keys differ, at least, if
-/// they do. By halving the keys' range.
+/// 0 if fewer than k are not 0. `step`: by which keys differ, at least, if they do. By halving the
+/// keys' range.
 template <int lanes, std::uint32_t step, int each>
 __device__ inline std::uint32_t bound_of_maxima(const std::uint32_t (&keys)[each], int k) {
   std::uint32_t low = ~std::uint32_t{0};

@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// The top-k kernels for any k.
+///
+/// One read of the row gives its state and the maximum of every group of neighbouring vectors. The
+/// k-th largest of these is a lower bound of the k-th best element, so the k groups with the
+/// largest maxima, earlier ones first among equals, hold all of the k best. Only they, or a few
+/// more, are read again. Whether chunks are folded by one block or by many, a row's state has the
+/// same bits.
+#pragma once
+
+#include "fold_tile.hpp"
+#include "launch.hpp"
+#include "select.hpp"
+#include "topk_row.hpp"
+
+namespace softfold::gpu {
+inline namespace SOFTFOLD_BACKEND {
+
+/// The maxima of the groups of a tile's vectors, whose first is `first_vector` of the row.
+/// Neighbour lanes halve the number of vectors that each of them goes on with, so that 8 vectors of
+/// 8 lanes take 7 shuffles, not 24.
+template <class In>
+__device__ inline void write_group_maxima(const tile<In, 8>& own, int size, int group_vectors,
+                                          std::int64_t first_vector, key_t<In>* keys) {
+  using T = arithmetic_t<In>;
+  const auto write = [&](int j, T largest) {
+    const int v = own.number(j);
+    if (v - v % group_vectors < size) {
+      keys[(first_vector + v) / group_vectors] = core::order_key(largest);
+    }
+  };
+  if (group_vectors == 1) {
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      write(j, own.max(j));
+    }
+    return;
+  }
+  const int lane = static_cast<int>(threadIdx.x);
+  T largest[4];
+  int first = 0;  // the number of the vector that largest[0] belongs to
+  const auto exchanged = [&](T lower, T upper, int mask) {
+    const bool keeps_upper = (lane & mask) != 0;
+    return max_or_nan(keeps_upper ? upper : lower, shuffle_xor(keeps_upper ? lower : upper, mask));
+  };
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    largest[i] = exchanged(own.max(i), own.max(i + 4), 1);
+  }
+  first += (lane & 1) != 0 ? 4 : 0;
+  if (group_vectors == 2) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      write(first + i, largest[i]);
+    }
+    return;
+  }
+  largest[0] = exchanged(largest[0], largest[2], 2);
+  largest[1] = exchanged(largest[1], largest[3], 2);
+  first += (lane & 2) != 0 ? 2 : 0;
+  if (group_vectors == 4) {
+    write(first, largest[0]);
+    write(first + 1, largest[1]);
+    return;
+  }
+  largest[0] = exchanged(largest[0], largest[1], 4);
+  first += (lane & 4) != 0 ? 1 : 0;
+  if (group_vectors > 8) {
+    largest[0] = max_or_nan(largest[0], shuffle_xor(largest[0], 8));
+    largest[0] = max_or_nan(largest[0], shuffle_xor(largest[0], 16));
+  }
+  write(first, largest[0]);
+}
+
+/// A warp's part of a chunk: group maxima, and the state where it is wanted.
+template <int lanes, class In>
+__device__ inline state<arithmetic_t<In>> scan_chunk(const topk_arguments<In>& call, const In* x,
+                                                     int chunk, key_t<In>* keys) {
+  const std::int64_t first = std::int64_t{chunk} * chunk_vectors;
+  const vector_range<In> range(x, call.cols, call.memory, first, chunk_vectors);
+  int thread = static_cast<int>(threadIdx.x);
+  forget_origin(thread);  // or the vectors' places would be kept from chunk to chunk
+  tile<In, chunk_vectors_each> own(range, thread, chunk_threads);
+  own.template load_long<true>();
+  if (call.group_vectors > 0) {
+    write_group_maxima(own, range.size(), call.group_vectors, first, keys);
+  }
+  if (!call.folds) {
+    return {};
+  }
+  own.next_pass();
+  own.apply(call.map);
+  return fold_part<lanes, precision::fast, false>(own, call.scale);
+}
+
+/// A chunk of a row: its group maxima and its state, to global memory.
+template <int lanes, class In>
+__global__ void __launch_bounds__(chunk_threads) topk_scan_chunk(const topk_arguments<In> call) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
+  }
+  using T = arithmetic_t<In>;
+  __shared__ fold_memory<T> memory;
+  let_next_begin();
+  const std::int64_t row = blockIdx.x / static_cast<unsigned>(call.chunks);
+  const int chunk = static_cast<int>(blockIdx.x % static_cast<unsigned>(call.chunks));
+  const state<T> warp =
+      scan_chunk<lanes>(call, call.x + row * call.x_stride, chunk, call.keys + row * call.groups);
+  if (call.folds) {
+    const state<T> whole = combine_over_block<lanes>(warp, call.scale, memory);
+    if (threadIdx.x == 0) {
+      call.parts[blockIdx.x] = whole;
+    }
+  }
+}
+
+/// Shared memory of the selection of one row's k best.
+using row_memory = bins_memory<1024>;
+
+/// The selection of one row's k best by a block.
+template <int lanes, class In, class Entry>
+class row_selection {
+ public:
+  using Key = key_t<In>;
+
+  __device__ row_selection(const topk_arguments<In>& call, const In* x, Entry* entries,
+                           unsigned* list, row_memory& memory, int* counters)
+      : call_(call),
+        range_(x, 0, call.memory),
+        x_(x),
+        entries_(entries),
+        list_(list),
+        memory_(memory),
+        counters_(counters),
+        present_(call.k < call.cols ? call.k : call.cols),
+        groups_(call.group_vectors > 0
+                    ? ((range_.head + call.cols + vector_width<In> - 1) / vector_width<In> +
+                       call.group_vectors - 1) /
+                          call.group_vectors
+                    : 0) {}
+
+  /// Calls emit(rank, entry) for the k best, and for absent ones with none().
+  template <class Emit>
+  __device__ void run(const Key* keys, const Emit& emit) {
+    collect(keys);
+    if constexpr (std::is_same_v<Entry, packed_entry>) {
+      const int all = counters_[found];
+      if (sort_by_bins<lanes>(entries_, all, memory_)) {
+        for (std::int64_t i = threadIdx.x; i < call_.k; i += blockDim.x) {
+          emit(i, i < all ? entries_[i] : entry_of<Entry>::none());
+        }
+        return;
+      }
+    }
+    int n = 1;
+    while (n < counters_[found] || n < call_.k) {
+      n *= 2;
+    }
+    for (int i = counters_[found] + static_cast<int>(threadIdx.x); i < n;
+         i += static_cast<int>(blockDim.x)) {
+      entries_[i] = entry_of<Entry>::none();
+    }
+    __syncthreads();
+    sort_descending<lanes>(entries_, n);
+    for (std::int64_t i = threadIdx.x; i < call_.k; i += blockDim.x) {
+      emit(i, entries_[i]);
+    }
+  }
+
+ private:
+  enum counter { found, listed };
+  /// The selection is made of keys without them: so it is complete sooner.
+  static constexpr int spare_bits = spare_key_bits<In>;
+
+  /// The power of two that n is.
+  __device__ static int bits_of(int n) { return 63 - leading_zeros(static_cast<unsigned>(n)); }
+
+  [[nodiscard]] __device__ Key key_at(std::int64_t column) const {
+    return core::order_key(widen(x_[column]));
+  }
+
+  __device__ void reset(counter which) {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      counters_[which] = 0;
+    }
+    __syncthreads();
+  }
+
+  __device__ void append(std::int64_t column, Key key) {
+    const int at = atomicAdd(&counters_[found], 1);
+    if (at < call_.capacity) {
+      entries_[at] = entry_of<Entry>::make(key, column);
+    }
+  }
+
+  /// Elements, or groups, that may be chosen instead of k: those of the elements that are too many
+  /// come last when they are sorted.
+  [[nodiscard]] __device__ std::int64_t most() const {
+    const std::int64_t more = present_ + present_ / 4;
+    return more < call_.capacity ? more : call_.capacity;
+  }
+
+  /// Appends the elements of the listed groups that reach a bound, or more than there is room for.
+  __device__ void append_from_list(int groups, Key bound) {
+    constexpr int width = vector_width<In>;
+    reset(found);
+    const int vectors = groups * call_.group_vectors;
+    const int bits = bits_of(call_.group_vectors);
+    for (int i = static_cast<int>(threadIdx.x); i < vectors; i += static_cast<int>(blockDim.x)) {
+      if (*static_cast<const volatile int*>(&counters_[found]) > call_.capacity) {
+        break;
+      }
+      const std::int64_t v =
+          (std::int64_t{~list_[i >> bits]} << bits) + (i & (call_.group_vectors - 1));
+      const std::int64_t column = v * width - range_.head;
+      block16 loaded;
+      int from = 0;
+      int until = width;
+      if (column >= 0 && column + width <= call_.cols) {
+        loaded = load_vector<true>(reinterpret_cast<const block16*>(range_.base) + v);
+      } else {
+        const vector_range<In> around(x_, call_.cols, call_.memory, v, 1);
+        loaded = around.size() > 0 ? load_vector(around, 0) : no_elements<In>();
+        from = around.head;
+        until = around.end;
+      }
+      unsigned reach = 0;
+#pragma unroll
+      for (int e = 0; e < width; ++e) {
+        const bool reaches = core::order_key(element_of<In>(loaded, e)) >= bound;
+        reach |= e >= from && e < until && reaches ? 1U << e : 0U;
+      }
+      if (reach == 0) {
+        continue;
+      }
+      int at = atomicAdd(&counters_[found], count_bits(reach));
+#pragma unroll
+      for (int e = 0; e < width; ++e) {
+        if ((reach >> e & 1U) != 0) {
+          if (at < call_.capacity) {
+            entries_[at] =
+                entry_of<Entry>::make(core::order_key(element_of<In>(loaded, e)), column + e);
+          }
+          ++at;
+        }
+      }
+    }
+    __syncthreads();
+  }
+
+  /// Lists the groups that `end` tells, if there are ties in their order; returns their number.
+  __device__ int list_groups(const Key* keys, const cut<Key>& end) {
+    reset(listed);
+    for_each_selected<lanes>(
+        groups_, end, memory_, reduced(keys), [&](std::int64_t g, std::int64_t position) {
+          const int at =
+              end.ties > 0 ? static_cast<int>(position) : atomicAdd(&counters_[listed], 1);
+          list_[at] = ~static_cast<unsigned>(g);
+        });
+    __syncthreads();
+    return end.ties > 0 ? static_cast<int>(end.above + end.ties) : counters_[listed];
+  }
+  [[nodiscard]] __device__ static auto reduced(const Key* keys) {
+    return [keys](std::int64_t g) { return keys[g] >> spare_bits; };
+  }
+
+  /// Appends the elements that reach the k-th largest maximum of the groups. False if they are too
+  /// many; then `end` is that of the groups, and they are listed.
+  __device__ bool collect_from_groups(const Key* keys, cut<Key>& end, int& groups) {
+    std::int64_t k = present_;
+    std::int64_t most_groups = most();
+#pragma unroll 1
+    for (bool again = false;; again = true) {
+      const cut<Key> chosen =
+          kth_largest<lanes, Key>(groups_, k, most_groups, memory_, reduced(keys));
+      groups = list_groups(keys, chosen);
+      append_from_list(groups, chosen.threshold << spare_bits);
+      const int n = counters_[found];
+      if (n <= call_.capacity && (!again || (n >= present_ && chosen.ties == 0))) {
+        return true;
+      }
+      if (again) {
+        groups = list_groups(keys, {end.threshold, 0, 0});  // it had no ties
+        return false;
+      }
+      end = chosen;
+      if (chosen.ties > 0) {
+        return false;
+      }
+      // As in ascending rows, where all elements of the best groups are above.
+      k = (present_ + present_ / 4) / (call_.group_vectors * vector_width<In>)+1;
+      most_groups = k + k / 4;
+    }
+  }
+
+  /// Appends the k best elements, and perhaps a few more.
+  __device__ void collect(const Key* keys) {
+    const auto none = [] {};
+    if (present_ == 0) {
+      reset(found);
+      return;
+    }
+    if (call_.group_vectors == 0) {  // all elements compete
+      select(
+          call_.cols, false, Key{0}, [](std::int64_t i) { return i; }, none);
+      return;
+    }
+    cut<Key> end{};
+    int groups = 0;
+    if (collect_from_groups(keys, end, groups)) {
+      return;
+    }
+    const int each = call_.group_vectors * vector_width<In>;
+    const int bits = bits_of(each);
+    const std::int64_t skew = range_.head;
+    const auto column_of = [&](std::int64_t i) {
+      const std::int64_t column =
+          (std::int64_t{~list_[i >> bits]} << bits) + (i & (each - 1)) - skew;
+      return column >= 0 && column < call_.cols ? column : std::int64_t{-1};
+    };
+    // If only ties were chosen, no element exceeds the bound.
+    select(std::int64_t{groups} * each, end.ties == present_, end.threshold, column_of, [&] {
+      if (end.ties == 0) {
+        sort_list(groups);
+      }
+    });
+  }
+
+  /// The same of items 0 to n - 1; column_of(i) < 0: no element. If `all_equal`, `key` is the
+  /// largest there is, of k items at least. `order`: called before columns have to be in order.
+  template <class ColumnOf, class Order>
+  __device__ void select(std::int64_t n, bool all_equal, Key key, const ColumnOf& column_of,
+                         const Order& order) {
+    const auto get = [&](std::int64_t i) {
+      const std::int64_t column = column_of(i);
+      return column < 0 ? Key{0} : key_at(column) >> spare_bits;
+    };
+    cut<Key> exact = {key, present_, 0};
+    if (!all_equal) {
+      exact = kth_largest<lanes, Key>(n, present_, most(), memory_, get);
+      if (exact.ties > 0) {
+        order();
+      }
+    }
+    reset(found);
+    for_each_selected<lanes>(n, exact, memory_, get, [&](std::int64_t i, std::int64_t) {
+      append(column_of(i), key_at(column_of(i)));
+    });
+    __syncthreads();
+  }
+
+  __device__ void sort_list(int groups) {
+    int size = 1;
+    while (size < groups) {
+      size *= 2;
+    }
+    for (int i = groups + static_cast<int>(threadIdx.x); i < size;
+         i += static_cast<int>(blockDim.x)) {
+      list_[i] = 0;
+    }
+    __syncthreads();
+    sort_descending<lanes>(list_, size);  // complements: ascending groups
+  }
+
+  const topk_arguments<In>& call_;
+  vector_range<In> range_;
+  const In* x_;
+  Entry* entries_;
+  unsigned* list_;
+  row_memory& memory_;
+  int* counters_;
+  std::int64_t present_;  ///< elements that the result has
+  std::int64_t groups_;
+};
+
+/// Bytes of dynamic shared memory of topk_row, and where its parts lie.
+template <class In, class Entry>
+struct topk_layout {
+  using T = arithmetic_t<In>;
+  std::size_t entries, list, keys, warps, bytes;
+
+  __host__ __device__ topk_layout(int capacity, bool own_entries, std::int64_t groups,
+                                  bool own_keys, int warp_states, int list_size) {
+    entries = 0;
+    warps = own_entries ? static_cast<std::size_t>(capacity) * sizeof(Entry) : 0;
+    keys = warps + static_cast<std::size_t>(warp_states) * sizeof(state<T>);
+    list = keys + (own_keys ? static_cast<std::size_t>(groups) * sizeof(key_t<In>) : 0);
+    bytes = list + static_cast<std::size_t>(list_size) * sizeof(unsigned);
+  }
+};
+
+/// One row, or the selection of one row whose chunks were scanned.
+template <int lanes, class In, class Entry>
+__global__ void __launch_bounds__(512, least_resident(2)) topk_row(const topk_arguments<In> call) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
+  }
+  using T = arithmetic_t<In>;
+  using Key = key_t<In>;
+  unsigned char* const shared = dynamic_shared_memory();
+  __shared__ row_memory memory;
+  __shared__ int counters[2];
+  __shared__ chunk_memory<T> fold;
+  __shared__ shared_array<state<T>, 1> row_state;
+
+  const std::int64_t row = blockIdx.x;
+  const In* const x = call.x + row * call.x_stride;
+  const int warps = static_cast<int>(blockDim.x) / lanes;
+  wait_for_launch_before();
+  const bool scans = call.scans();
+  const topk_layout<In, Entry> layout(call.capacity, call.entries == nullptr, call.groups,
+                                      call.keys == nullptr, scans ? call.chunks * (warps + 1) : 0,
+                                      0);
+  Entry* const entries = call.entries == nullptr
+                             ? reinterpret_cast<Entry*>(shared + layout.entries)
+                             : static_cast<Entry*>(call.entries) + row * call.capacity;
+  Key* const keys = call.keys == nullptr ? reinterpret_cast<Key*>(shared + layout.keys)
+                                         : call.keys + row * call.groups;
+
+  const int warp = static_cast<int>(threadIdx.x) / lanes;
+  const int lane = static_cast<int>(threadIdx.x) % lanes;
+  const state<T>* parts = call.parts == nullptr ? nullptr : call.parts + row * call.chunks;
+  if (scans) {
+    auto* const warp_states = reinterpret_cast<state<T>*>(shared + layout.warps);
+    state<T>* const chunk_states = warp_states + call.chunks * warps;
+    for (int chunk = 0; chunk < call.chunks; ++chunk) {
+      const state<T> own = scan_chunk<lanes>(call, x, chunk, keys);
+      if (lane == 0) {
+        warp_states[chunk * warps + warp] = own;
+      }
+    }
+    __syncthreads();
+    if (call.folds) {  // as combine_over_block does for a chunk of its own block
+      for (int chunk = warp; chunk < call.chunks; chunk += warps) {
+        const state<T> whole =
+            combine_states<lanes>(warp_states + chunk * warps, warps, call.scale);
+        if (lane == 0) {
+          chunk_states[chunk] = whole;
+        }
+      }
+      __syncthreads();
+    }
+    parts = chunk_states;
+  }
+  if (call.folds && (warp == 0 || call.chunks > most_chunks_read_by_all)) {
+    const state<T> whole = combine_chunks<lanes>(parts, call.chunks, call.scale, fold);
+    if (threadIdx.x == 0) {
+      row_state[0] = whole;
+    }
+  }
+
+  row_selection<lanes, In, Entry> selection(
+      call, x, entries, reinterpret_cast<unsigned*>(shared + layout.list), memory, counters);
+  __syncthreads();  // the row's state is there
+  const state<T> whole = call.folds ? row_state[0] : state<T>{};
+  selection.run(keys, [&](std::int64_t rank, const Entry& e) {
+    write_ranked<Entry>(call, x, row, rank, e, whole);
+  });
+  if (threadIdx.x == 0) {
+    write_state(call, row, whole);
+  }
+}
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold::gpu
