@@ -54,6 +54,25 @@ TEST_CASE_TEMPLATE("long rows", T, SOFTFOLD_TEST_INPUT_TYPES) {
   }
 }
 
+// Backends look for large k in the maxima of groups of elements, whose size grows with the row, and
+// divide a row among more threads if there are few.
+TEST_CASE_TEMPLATE("large k: some long rows, and many shorter ones", T, SOFTFOLD_TEST_INPUT_TYPES) {
+  queue q;
+  const bool narrow = sizeof(T) == 2;
+  std::uint64_t seed = 32250;
+  for (const distribution kind : {distribution::normal, distribution::few_values}) {
+    for (const std::int64_t cols : {40000, narrow ? 600011 : 300007}) {
+      problem<T> p({1, cols, kind, 1, 0, 0, ++seed});
+      const auto columns = expected_columns(p, 1024);
+      for (const std::int64_t k : {129, 1024}) {
+        check_topk<T, std::int32_t>(q, p, k, columns);
+      }
+    }
+    problem<T> p({280, narrow ? 17001 : 9001, kind, 1, 3, 1, ++seed});
+    check_topk<T, std::int32_t>(q, p, 200, expected_columns(p, 200));
+  }
+}
+
 // What bounds the k best of a part of a row may leave hardly any element out, and the parts' lists
 // may hardly differ.
 TEST_CASE_TEMPLATE("some large elements among many equal ones, in all parts of a row but one", T,

@@ -20,9 +20,10 @@ void check(api::error code) { REQUIRE_MESSAGE(code == api::success, api::error_t
 /// What one call reads and writes.
 class fixture {
  public:
-  fixture(queue& q, std::int64_t rows_, std::int64_t cols_)
+  fixture(queue& q, std::int64_t rows_, std::int64_t cols_, std::int64_t k_)
       : rows(rows_),
         cols(cols_),
+        k(k_),
         x(q, bytes(rows * cols)),
         y(q, bytes(rows * cols)),
         lse(q, bytes(rows)),
@@ -81,8 +82,7 @@ class fixture {
     }
   }
 
-  static constexpr std::int64_t k = 7;
-  std::int64_t rows, cols;
+  std::int64_t rows, cols, k;
   buffer x, y, lse, values, indices, partials, more_values, more_indices, more_partials;
 
  private:
@@ -98,12 +98,20 @@ TEST_CASE("every entry point is captured and replayed with the same result") {
   check(api::create_stream(&stream));
   {
     queue q = queue_on(stream);
-    // Lanes, block, cluster; chunks that run together, chunks in rings.
-    for (const auto& shape :
-         {std::pair{50, 100}, {9, 5000}, {4, 70001}, {1, 140000}, {64, 140000}, {2, 600000}}) {
-      const int rows = shape.first;
-      const int cols = shape.second;
-      fixture f(q, rows, cols);
+    struct shape {
+      int rows, cols, k;
+    };
+    // Lanes, block, cluster; chunks that run together, chunks in rings, more than are exchanged.
+    // Top-k by lists, and from 129 on by groups: by one kernel, and after a scan.
+    for (const shape& s : {shape{50, 100, 7},
+                           {9, 5000, 7},
+                           {9, 5000, 300},
+                           {4, 70001, 300},
+                           {1, 140000, 7},
+                           {64, 140000, 7},
+                           {2, 600000, 7},
+                           {1, 2200000, 300}}) {
+      fixture f(q, s.rows, s.cols, s.k);
       using work = std::function<void()>;
       const std::vector<std::pair<std::string, work>> calls = {
           {"softmax", [&] { softmax(q, f.input(), f.output()); }},
@@ -122,7 +130,8 @@ TEST_CASE("every entry point is captured and replayed with the same result") {
         const std::string& name = named.first;
         const work& call = named.second;
         CAPTURE(name);
-        CAPTURE(cols);
+        CAPTURE(s.cols);
+        CAPTURE(s.k);
         f.spoil();
         call();
         const auto expected = f.results(q);
@@ -151,7 +160,7 @@ TEST_CASE("a capture that would have to allocate is refused, and says what to do
   check(api::create_stream(&stream));
   {
     queue q = queue_on(stream);
-    fixture f(q, 2, 600000);
+    fixture f(q, 2, 600000, 7);
     api::graph graph = nullptr;
     check(api::begin_capture(stream));
     std::string text;
