@@ -71,10 +71,10 @@ plan choose_plan(const shape& problem, const machine& caches, int threads,
     }
   }
   if (chosen.second == second_pass::scale_behind) {
-    // Two rows' exponentials fit beside the input; tasks of one row share no scratch memory.
-    if (2 * cols * problem.arithmetic_bytes > l2_bytes / 2 || chosen.over == spread::segments) {
-      chosen.second = second_pass::scale_output;
-      chosen.stream = false;
+    // The exponentials of two rows are in use at a time; tasks of one row share no scratch memory.
+    if (cols * problem.arithmetic_bytes > l2_bytes || chosen.over == spread::segments) {
+      chosen.stream = batch_bytes > static_cast<std::int64_t>(caches.l3_bytes);
+      chosen.second = chosen.stream ? second_pass::recompute : second_pass::scale_output;
     } else if (chosen.over == spread::rows) {
       // The last row of a task has none to be stored along with.
       chosen.rows_per_task =

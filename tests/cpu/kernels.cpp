@@ -77,6 +77,34 @@ TEST_CASE("fold: maximum, sum and kept exponentials at every length") {
   }
 }
 
+TEST_CASE("fold: the origin is the first block's, whatever its first elements say") {
+  constexpr std::int64_t n = 900;
+  for (const float height : {-250.0F, -20.0F, 0.0F, 18.0F, 40.0F, 250.0F}) {
+    for (const float first : {-inf, -280.0F, -100.0F, -1.0F, 0.0F}) {  // below the others
+      std::vector<float> x = normal(n, 1, height, 8);
+      std::fill(x.begin(), x.begin() + 40, first == -inf ? -inf : height + first);
+      x[40] = height + 3;
+      for (const kernel_table* table : each_isa()) {
+        CAPTURE(std::string(table->isa));
+        CAPTURE(height);
+        CAPTURE(first);
+        const input_kernels& kernels = table->input[input_f32];
+        segment_state state;
+        std::vector<float> kept(n);
+        REQUIRE(kernels.fold(x.data(), n, 1, kept.data(), nullptr, &state));
+        const double exponent = state.max * 1.4426950408889634;
+        CHECK(state.origin == 64 * std::floor((exponent - origin_margin) / 64));
+        CHECK(state.one_origin);
+        CHECK(state.sum == doctest::Approx(exact_sum(x, n, state.origin)).epsilon(1e-6));
+        const frame f = {.how = form::power, .scale = 1, .origin = state.origin};
+        std::vector<float> again(n);
+        kernels.exponentials(x.data(), n, &f, again.data());
+        CHECK(std::memcmp(kept.data(), again.data(), n * sizeof(float)) == 0);
+      }
+    }
+  }
+}
+
 TEST_CASE("fold refuses NaN, +infinity and far rows, wherever they are") {
   for (const kernel_table* table : each_isa()) {
     const input_kernels& kernels = table->input[input_f32];

@@ -10,11 +10,12 @@ inline namespace SOFTFOLD_BACKEND {
 namespace host {
 namespace {
 
-/// Asks for the line a block after p. Past the end of memory this does nothing.
+/// Asks for the line some pages after p, which memory takes as long to bring as the arithmetic up
+/// to it takes (measured: docs/benchmarks.md, "Plans"). Past the end of memory this does nothing.
 template <class T>
 SOFTFOLD_INLINE void prefetch_ahead(const T* p) {
-  constexpr std::uintptr_t block_bytes = 4096;
-  prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(p) + block_bytes));
+  constexpr std::uintptr_t ahead_bytes = 3 * 4096;
+  prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(p) + ahead_bytes));
 }
 
 /// body(vector, slot) for each vector of x[0, n), the last one filled up with `rest`. slot
@@ -34,32 +35,6 @@ SOFTFOLD_INLINE void for_each_vector(const T* x, std::int64_t n, vec<arithmetic_
     const std::int64_t left = n - i;
     body(left >= V::lanes ? V::load(x + i) : V::load(x + i, static_cast<int>(left), rest), i, slot);
   }
-}
-
-/// The sum of f.exp(x[i]) in four accumulators a lane, and, if `kept`, the values themselves.
-/// `source` is where x came from: the next block of it is asked for along the way, since the
-/// arithmetic of this one takes as long as its coming. beside(i) is called before kept[i] and the
-/// rest of its vector are written.
-template <bool keep, class T, class Source, class F, class Beside>
-SOFTFOLD_INLINE double sum_of(const T* x, std::int64_t n, const Source* source, const F& f,
-                              arithmetic_t<T>* kept, const Beside& beside) {
-  using A = arithmetic_t<T>;
-  using V = vec<A>;
-  V sums[4] = {V(A{0}), V(A{0}), V(A{0}), V(A{0})};
-  for_each_vector(x, n, V(f.nothing), [&](V v, std::int64_t i, int slot) {
-    prefetch_ahead(source + i);
-    const V e = f.exp(v);
-    beside(i);
-    if constexpr (keep) {
-      if (n - i >= V::lanes) {
-        e.store(kept + i);
-      } else {
-        e.store(kept + i, static_cast<int>(n - i));
-      }
-    }
-    sums[slot] = sums[slot] + e;
-  });
-  return static_cast<double>(((sums[0] + sums[1]) + (sums[2] + sums[3])).reduce_add());
 }
 
 /// y[i] = f(x[i]); y may be x. Streamed stores are ordered by end_of_stream only, which whoever

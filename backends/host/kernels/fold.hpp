@@ -3,10 +3,11 @@
 /// The first pass over a row: the power fold of a segment, and the careful look at a row that
 /// the power form cannot take.
 ///
-/// Block by block: the maximum of a block while it comes from memory, then the exponentials of
-/// the block from the first-level cache. The sum is relative to 2^origin, an exponent that is
-/// fixed by the first block and moves only when a later block outgrows it, so that as a rule no
-/// sum is rescaled (extended exponents: Dukhan and Ablavatski, arXiv 2001.04438).
+/// Block by block, each vector to its exponential and to the block's maximum at once. The sum is
+/// relative to 2^origin, an exponent that is fixed by the first block and moves only when a later
+/// block outgrows it, so that as a rule no sum is rescaled (extended exponents: Dukhan and
+/// Ablavatski, arXiv 2001.04438). A block's exponentials are computed before its maximum is known;
+/// if that moves the origin, they are computed once more.
 #pragma once
 
 #include "elements.hpp"
@@ -41,58 +42,80 @@ SOFTFOLD_INLINE double power_of_two(double n) {
                                         << 52);
 }
 
-/// One pass over a block of x: its maximum, ignoring NaN. Writes the elements as A to `block`
-/// if that is not null, the group maxima to `groups` if that is not null.
-template <bool widen, bool group, class T>
-SOFTFOLD_INLINE arithmetic_t<T> block_maximum(const T* x, std::int64_t n, arithmetic_t<T>* block,
-                                              arithmetic_t<T>* groups,
-                                              typename vec<arithmetic_t<T>>::mask* nan) {
+/// The origin of a block whose largest element has that exponent.
+template <class A>
+SOFTFOLD_INLINE double origin_for(double exponent) {
+  constexpr double quantum = power_limits<A>::quantum;
+  return quantum * floor_of((exponent - origin_margin) * (1 / quantum));
+}
+
+template <class A>
+struct block_state {
+  A max;  ///< ignoring NaN
+  double sum;
+};
+
+/// One pass over a block of x: its maximum, and the sum of f.exp(x[i]) in four accumulators a
+/// lane. Writes the exponentials to `kept` if that is not null, the group maxima to `groups` if
+/// `group`. What comes later is asked for along the way. beside(i) is called before kept[i] and
+/// the rest of its vector are written.
+template <bool keep, bool group, class T, class F, class Beside>
+SOFTFOLD_INLINE block_state<arithmetic_t<T>> fold_block(const T* x, std::int64_t n, const F& f,
+                                                        arithmetic_t<T>* kept,
+                                                        arithmetic_t<T>* groups,
+                                                        const Beside& beside) {
   using A = arithmetic_t<T>;
   using V = vec<A>;
-  constexpr std::int64_t group_columns = group_vectors * V::lanes;
   const V none(-infinity<A>);
   V best[2] = {none, none};
-  const auto take = [&](V v, std::int64_t i, V& largest) {
-    if constexpr (widen) {
-      v.store(block + i);
-    }
+  V sums[4] = {V(A{0}), V(A{0}), V(A{0}), V(A{0})};
+  const auto take = [&](V v, std::int64_t i, int slot, V& largest) {
+    prefetch_ahead(x + i);
     largest = max(v, largest);
-    if (nan != nullptr) {  // no sum_of follows, which would ask for the next block
-      prefetch_ahead(x + i);
-      *nan = V::either(*nan, unordered(v, v));
+    const V e = f.exp(v);
+    beside(i);
+    if constexpr (keep) {
+      if (n - i >= V::lanes) {
+        e.store(kept + i);
+      } else {
+        e.store(kept + i, static_cast<int>(n - i));
+      }
     }
+    sums[slot] = sums[slot] + e;
   };
+  constexpr int vectors = group ? group_vectors : 4;
   std::int64_t i = 0;
-  for (; i + group_columns <= n; i += group_columns) {
-    V largest = none;
-    V other = none;
+  for (; i + vectors * V::lanes <= n; i += vectors * V::lanes) {
+    V largest[2] = {none, none};
 #pragma GCC unroll 8
-    for (int k = 0; k < group_vectors; k += 2) {
-      take(V::load(x + i + k * V::lanes), i + k * V::lanes, largest);
-      take(V::load(x + i + (k + 1) * V::lanes), i + (k + 1) * V::lanes, other);
+    for (int k = 0; k < vectors; ++k) {
+      take(V::load(x + i + k * V::lanes), i + k * V::lanes, k % 4,
+           group ? largest[k % 2] : best[k % 2]);
     }
-    largest = max(largest, other);
     if constexpr (group) {
-      largest.store(groups);
+      const V of_group = max(largest[0], largest[1]);
+      of_group.store(groups);
       groups += V::lanes;
+      best[0] = max(of_group, best[0]);
     }
-    best[0] = max(largest, best[0]);
   }
   if (i < n) {
     V largest = none;
-    for (; i + V::lanes <= n; i += V::lanes) {
-      take(V::load(x + i), i, largest);
-    }
-    if (i < n) {
-      // The rest of the widened block is never read.
-      take(V::load(x + i, static_cast<int>(n - i), none), i, largest);
+#pragma GCC unroll 8
+    for (int k = 0; k < vectors; ++k, i += V::lanes) {
+      if (n - i >= V::lanes) {
+        take(V::load(x + i), i, k % 4, largest);
+      } else if (i < n) {
+        take(V::load(x + i, static_cast<int>(n - i), V(f.nothing)), i, k % 4, largest);
+      }
     }
     if constexpr (group) {
       largest.store(groups);
     }
-    best[1] = largest;
+    best[1] = max(largest, best[1]);
   }
-  return max(best[0], best[1]).reduce_max();
+  const V sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  return {max(best[0], best[1]).reduce_max(), static_cast<double>(sum.reduce_add())};
 }
 
 /// What is done along with a fold, vector by vector: as a rule nothing. Called with 0, lanes,
@@ -167,61 +190,62 @@ template <class T, bool scaled, bool keep, bool group, class Beside = nothing_be
 bool fold_segment(const T* x, std::int64_t n, double scale, arithmetic_t<T>* kept,
                   arithmetic_t<T>* groups, segment_state* state, const Beside& beside = {}) {
   using A = arithmetic_t<T>;
-  constexpr bool widen = sizeof(T) != sizeof(A);
+  using V = vec<A>;
   constexpr std::int64_t block_n = block_columns<A>;
   constexpr double log2_e = 1.4426950408889634;
   using limits = power_limits<A>;
-  alignas(64) A block[static_cast<std::size_t>(widen ? block_n : 1)];
 
   double largest = -static_cast<double>(infinity<A>);
-  double origin = 0;
+  double origin = -limits::quantum;
+  if (n >= V::lanes) {  // that of the first block, as far as its first vector tells
+    const double exponent = static_cast<double>(V::load(x).reduce_max()) * scale * log2_e;
+    if (exponent > -limits::far && exponent < limits::far) {
+      origin = origin_for<A>(exponent);
+    }
+  }
   bool empty = true;
   bool one_origin = true;
   compensated_sum total;
   for (std::int64_t begin = 0; begin < n; begin += block_n) {
+    const T* const from = x + begin;
     const std::int64_t count = n - begin < block_n ? n - begin : block_n;
-    const auto block_max =
-        static_cast<double>(block_maximum<widen, group>(x + begin, count, block, groups, nullptr));
-    if constexpr (group) {
-      groups += block_n / group_vectors;
-    }
-    const double exponent = block_max * scale * log2_e;
-    if (!(exponent < limits::far)) {
-      beside.finish(begin);
-      return false;
-    }
-    if (empty ? exponent > -limits::far : exponent - origin > limits::quantum + origin_margin + 1) {
-      const double next =
-          limits::quantum * floor_of((exponent - origin_margin) * (1 / limits::quantum));
-      if (!empty) {
-        const double ratio = power_of_two(origin - next);
-        total.value *= ratio;
-        total.lost *= ratio;
-        one_origin = false;
-      } else if (begin != 0) {
-        one_origin = false;
-      }
-      origin = next;
-      empty = false;
-    } else if (empty && block_max > -static_cast<double>(infinity<A>)) {
-      beside.finish(begin);
-      return false;
-    }
-    largest = block_max > largest ? block_max : largest;
+    A* const to = keep ? kept + begin : nullptr;
     frame f;
     f.scale = scale;
     f.origin = origin;
-    const power_form<A, scaled> exponentials(f);
-    A* const to = keep ? kept + begin : nullptr;
-    const auto along = [&](std::int64_t i) { beside(begin + i); };
-    if constexpr (widen) {
-      add(total,
-          sum_of<keep>(static_cast<const A*>(block), count, x + begin, exponentials, to, along));
-    } else {
-      add(total, sum_of<keep>(x + begin, count, x + begin, exponentials, to, along));
+    block_state<A> block =
+        fold_block<keep, group>(from, count, power_form<A, scaled>(f), to, groups,
+                                [&](std::int64_t i) { beside(begin + i); });
+    if constexpr (group) {
+      groups += block_n / group_vectors;
     }
+    const auto block_max = static_cast<double>(block.max);
+    const double exponent = block_max * scale * log2_e;
+    const bool far = !(exponent < limits::far) || (empty && !(exponent > -limits::far) &&
+                                                   block_max > -static_cast<double>(infinity<A>));
+    if (far) {
+      beside.finish(begin + (count + V::lanes - 1) / V::lanes * V::lanes);
+      return false;
+    }
+    if (empty ? exponent > -limits::far : exponent - origin > limits::quantum + origin_margin + 1) {
+      f.origin = origin_for<A>(exponent);
+      if (!empty) {
+        const double ratio = power_of_two(origin - f.origin);
+        total.value *= ratio;
+        total.lost *= ratio;
+      }
+      one_origin = empty && begin == 0;
+      empty = false;
+      if (f.origin != origin) [[unlikely]] {
+        origin = f.origin;
+        block = fold_block<keep, false>(from, count, power_form<A, scaled>(f), to,
+                                        static_cast<A*>(nullptr), nothing_beside{});
+      }
+    }
+    largest = block_max > largest ? block_max : largest;
+    add(total, block.sum);
   }
-  beside.finish((n + vec<A>::lanes - 1) / vec<A>::lanes * vec<A>::lanes);
+  beside.finish((n + V::lanes - 1) / V::lanes * V::lanes);
   state->max = largest;
   state->origin = origin;
   state->sum = total.value + total.lost;
@@ -285,7 +309,8 @@ struct fold_kernels {
       for (std::int64_t begin = 0; begin < n; begin += block_columns<A>) {
         const std::int64_t count = n - begin < block_columns<A> ? n - begin : block_columns<A>;
         const T* const part = static_cast<const T*>(x) + begin;
-        add(total, sum_of<false>(part, count, part, e, static_cast<A*>(nullptr), nothing_beside{}));
+        A* const none = nullptr;
+        add(total, fold_block<false, false>(part, count, e, none, none, nothing_beside{}).sum);
       }
     });
     return total.value + total.lost;

@@ -29,9 +29,34 @@ struct select_kernels {
   }
 
   static bool group_maxima(const void* x, std::int64_t n, void* groups) {
+    const T* const in = static_cast<const T*>(x);
+    A* to = static_cast<A*>(groups);
+    const V none(-infinity<A>);
     typename V::mask nan = V::none();
-    block_maximum<false, true>(static_cast<const T*>(x), n, static_cast<A*>(nullptr),
-                               static_cast<A*>(groups), &nan);
+    const auto take = [&](V v, std::int64_t i, V& largest) {
+      prefetch_ahead(in + i);
+      largest = max(v, largest);
+      nan = V::either(nan, unordered(v, v));
+    };
+    std::int64_t i = 0;
+    for (; i + group_columns <= n; i += group_columns, to += V::lanes) {
+      V largest[2] = {none, none};
+#pragma GCC unroll 8
+      for (int k = 0; k < group_vectors; ++k) {
+        take(V::load(in + i + k * V::lanes), i + k * V::lanes, largest[k % 2]);
+      }
+      max(largest[0], largest[1]).store(to);
+    }
+    if (i < n) {
+      V largest = none;
+      for (; i + V::lanes <= n; i += V::lanes) {
+        take(V::load(in + i), i, largest);
+      }
+      if (i < n) {
+        take(V::load(in + i, static_cast<int>(n - i), none), i, largest);
+      }
+      largest.store(to);
+    }
     return V::bits(nan) == 0;
   }
 
