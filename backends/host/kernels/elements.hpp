@@ -37,6 +37,24 @@ SOFTFOLD_INLINE void for_each_vector(const T* x, std::int64_t n, vec<arithmetic_
   }
 }
 
+/// Stores the first `count` results of v, which end where a vector can be streamed to. In parts
+/// that do not reach past that: a masked store's address range would, and what it merely touches
+/// is slow to stream to.
+template <class Out>
+SOFTFOLD_INLINE void store_head(vec<arithmetic_t<Out>> v, Out* y, std::int64_t count) {
+  alignas(64) Out results[static_cast<unsigned>(vec<arithmetic_t<Out>>::lanes)];
+  v.store(results);
+  const Out* from = results;
+#pragma GCC unroll 5
+  for (std::int64_t part = 1; part < vec<arithmetic_t<Out>>::lanes; part *= 2) {
+    if ((count & part) != 0) {
+      __builtin_memcpy(y, from, static_cast<std::size_t>(part) * sizeof(Out));
+      y += part;
+      from += part;
+    }
+  }
+}
+
 /// y[i] = f(x[i]); y may be x. Streamed stores are ordered by end_of_stream only, which whoever
 /// streams calls once when done: after every row it would wait for memory each time.
 template <class T, class Out, class F>
@@ -50,7 +68,7 @@ SOFTFOLD_INLINE void map_elements(const T* x, std::int64_t n, Out* y, bool strea
     const auto past = reinterpret_cast<std::uintptr_t>(y) % bytes;
     const auto head = static_cast<std::int64_t>((bytes - past) % bytes / sizeof(Out));
     if (head != 0 && head < n) {
-      f(V::load(x, static_cast<int>(head), rest)).store(y, static_cast<int>(head));
+      store_head(f(V::load(x, static_cast<int>(head), rest)), y, head);
       i = head;
     }
     if (head < n) {

@@ -141,9 +141,11 @@ class scaling_beside {
     const auto to = reinterpret_cast<std::uintptr_t>(y);
     const std::uintptr_t head_bytes = (vector_bytes - to % vector_bytes) % vector_bytes;
     head_ = static_cast<std::int64_t>(head_bytes / sizeof(Out));
-    head_ = head_ < n ? head_ : n;
-    if (head_ != 0) {
-      store_some(0, static_cast<int>(head_));
+    if (head_ >= n) {
+      head_ = n;
+      store_some(0, static_cast<int>(n));
+    } else if (head_ != 0) {
+      store_head(V::load(e, static_cast<int>(head_), V(A{0})) * factor_, y, head_);
     }
     // A load waits for an earlier streamed store, which takes its time, if their addresses agree
     // in all but the page: stores little ahead of the loads fall behind them instead.
