@@ -82,12 +82,65 @@ struct select_kernels {
     return n;
   }
 
-  static std::int64_t count_above(const void* values, std::int64_t n, double threshold) {
+  /// A bit for each lane of v that is not below the limit; v has no NaN.
+  static SOFTFOLD_INLINE unsigned reaching(V v, V limit) {
+    return ~V::bits(greater(limit, v)) & ((1u << V::lanes) - 1u);
+  }
+
+  /// A vector that has elements which reach the limit: its column and their bits.
+  struct hit {
+    std::int32_t column;
+    std::uint32_t bits;
+  };
+
+  /// Appends those of the group at x[begin], without branches, which would go either way.
+  template <class Element>
+  static SOFTFOLD_INLINE int list_hits(const Element* x, std::int64_t begin, std::int64_t n,
+                                       V limit, hit* hits, int count) {
+    const auto append = [&](std::int64_t column, unsigned bits) {
+      hits[count] = {static_cast<std::int32_t>(column), bits};
+      count += bits != 0 ? 1 : 0;
+    };
+    if (n - begin >= group_columns) {
+#pragma GCC unroll 8
+      for (int k = 0; k < group_vectors; ++k) {
+        const std::int64_t column = begin + k * V::lanes;
+        append(column, reaching(V::load(x + column), limit));
+      }
+      return count;
+    }
+    for (; n - begin >= V::lanes; begin += V::lanes) {
+      append(begin, reaching(V::load(x + begin), limit));
+    }
+    if (begin < n) {
+      const auto left = static_cast<int>(n - begin);
+      append(begin, reaching(V::load(x + begin, left, limit), limit) & ((1u << left) - 1u));
+    }
+    return count;
+  }
+
+  static std::int64_t keep_reaching(const void* values, std::int64_t n, double threshold,
+                                    void* kept) {
+    constexpr int batch = 64;  // groups of vectors whose hits are listed before they are copied
     const A* const x = static_cast<const A*>(values);
+    A* const to = static_cast<A*>(kept);
     const V limit(static_cast<A>(threshold));
+    hit hits[unsigned{batch * group_vectors}];
     std::int64_t count = 0;
-    for (std::int64_t i = 0; i < n; i += V::lanes) {
-      count += __builtin_popcount(V::bits(greater(V::load(x + i), limit)));
+    for (std::int64_t next = 0; next < n;) {
+      int hit_count = 0;
+      for (int i = 0; next < n && i < batch; ++i, next += group_columns) {
+        hit_count = list_hits(x, next, n, limit, hits, hit_count);
+      }
+      for (int i = 0; i < hit_count; ++i) {
+        for (unsigned bits = hits[i].bits; bits != 0; bits &= bits - 1) {
+          to[count] = x[hits[i].column + __builtin_ctz(bits)];
+          ++count;
+        }
+      }
+    }
+    for (std::int64_t i = count; i % V::lanes != 0; ++i) {
+      to[i] = -infinity<A>;
     }
     return count;
   }
@@ -161,11 +214,6 @@ struct select_kernels {
     }
   }
 
-  /// A bit for each lane of v that is not below the limit; v has no NaN.
-  static SOFTFOLD_INLINE unsigned reaching(V v, V limit) {
-    return ~V::bits(greater(limit, v)) & ((1u << V::lanes) - 1u);
-  }
-
   static constexpr int word_columns = group_columns < 64 ? static_cast<int>(group_columns) : 64;
 
   /// The same for the up to word_columns elements x[column, n), as one word.
@@ -202,6 +250,7 @@ struct select_kernels {
 
   static void filter(const void* x, std::int64_t n, const void* groups, double threshold,
                      std::int64_t column, candidates* found) {
+    constexpr int batch = 64;  // groups whose hits are listed before they are looked at
     const T* in = static_cast<const T*>(x);
     const A* group = static_cast<const A*>(groups);
     const A least = static_cast<A>(threshold);
@@ -209,15 +258,22 @@ struct select_kernels {
     A* const values = static_cast<A*>(found->values);
     std::int64_t count = found->count;
     std::int64_t equal_left = found->equal_left;
-    for (std::int64_t begin = 0; begin < n; begin += group_columns, group += V::lanes) {
-      const V largest = V::load(group);
-      if ((equal_left > 0 ? reaching(largest, limit) : V::bits(greater(largest, limit))) == 0) {
-        continue;
+    std::int64_t begins[unsigned{batch}];
+    hit hits[unsigned{batch * group_vectors}];
+    std::int64_t next = 0;
+    while (next < n) {
+      int listed = 0;
+      for (; next < n && listed < batch; next += group_columns, group += V::lanes) {
+        begins[listed] = next;
+        listed += reaching(V::load(group), limit) != 0 ? 1 : 0;
       }
-      const std::int64_t end = n - begin < group_columns ? n : begin + group_columns;
-      for (std::int64_t first = begin; first < end; first += word_columns) {
-        for (std::uint64_t word = reaching_word(in, first, n, limit); word != 0; word &= word - 1) {
-          const std::int64_t at = first + __builtin_ctzll(word);
+      int hit_count = 0;
+      for (int i = 0; i < listed; ++i) {
+        hit_count = list_hits(in, begins[i], n, limit, hits, hit_count);
+      }
+      for (int i = 0; i < hit_count; ++i) {
+        for (unsigned bits = hits[i].bits; bits != 0; bits &= bits - 1) {
+          const std::int64_t at = hits[i].column + __builtin_ctz(bits);
           const A value = element(in + at);
           if (!(value > least)) {  // the lowest columns of those equal to the threshold
             if (equal_left == 0) {
