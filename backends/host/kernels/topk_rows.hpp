@@ -70,12 +70,14 @@ class topk_row_writer {
       if (select::reaching(V::load(group), limit) == 0) {
         continue;
       }
-      const std::int64_t end = n - begin < group_columns ? n : begin + group_columns;
-      for (std::int64_t column = begin; column < end; column += word_columns) {
-        if (found > most_candidates - word_columns) [[unlikely]] {
-          return false;
-        }
-        found = take_word(x, column, limit, found);
+      if (found > most_candidates - group_columns) [[unlikely]] {
+        return false;
+      }
+      found = take_group(x, begin, limit, found);
+    }
+    if constexpr (V::compresses) {
+      for (std::int64_t i = 0; i < found; ++i) {
+        keys_[i] = key_of(found_values_[i], found_columns_[i]);
       }
     }
     if constexpr (sizeof(key_vector) > sizeof(std::uint64_t)) {
@@ -113,14 +115,33 @@ class topk_row_writer {
         select::nearly_kth(coarse_, folded, k, k / 8 + 2, -static_cast<double>(infinity<A>)));
   }
 
-  /// Appends the keys of the elements of a word of columns that reach the limit.
-  SOFTFOLD_INLINE std::int64_t take_word(const T* x, std::int64_t column, V limit,
-                                         std::int64_t found) {
-    for (std::uint64_t word = select::reaching_word(x, column, rows_.cols, limit); word != 0;
-         word &= word - 1) {
-      const std::int64_t c = column + __builtin_ctzll(word);
-      keys_[found] = key_of(select::element(x + c), c);
-      ++found;
+  /// Appends the elements of a group that reach the limit, or their keys.
+  SOFTFOLD_INLINE std::int64_t take_group(const T* x, std::int64_t begin, V limit,
+                                          std::int64_t found) {
+    const std::int64_t n = rows_.cols;
+    const std::int64_t end = n - begin < group_columns ? n : begin + group_columns;
+    if constexpr (V::compresses) {  // without branches, which would go either way
+      const auto append = [&](V v, unsigned inside, std::int64_t column) {
+        found += V::compress(static_cast<typename V::mask>(select::reaching(v, limit) & inside), v,
+                             static_cast<std::int32_t>(column), found_values_ + found,
+                             found_columns_ + found);
+      };
+      for (; end - begin >= V::lanes; begin += V::lanes) {
+        append(V::load(x + begin), ~0u, begin);
+      }
+      if (begin < end) {
+        const auto left = static_cast<int>(end - begin);
+        append(V::load(x + begin, left, limit), (1u << left) - 1u, begin);
+      }
+    } else {
+      for (; begin < end; begin += word_columns) {
+        for (std::uint64_t word = select::reaching_word(x, begin, n, limit); word != 0;
+             word &= word - 1) {
+          const std::int64_t c = begin + __builtin_ctzll(word);
+          keys_[found] = key_of(select::element(x + c), c);
+          ++found;
+        }
+      }
     }
     return found;
   }
@@ -205,6 +226,8 @@ class topk_row_writer {
   alignas(64) A groups_[most_maxima];
   alignas(64) A coarse_[most_maxima];
   alignas(64) std::uint64_t keys_[unsigned{most_candidates + count}];
+  alignas(64) A found_values_[V::compresses ? unsigned{most_candidates + V::lanes} : 1];
+  alignas(64) std::int32_t found_columns_[V::compresses ? unsigned{most_candidates + V::lanes} : 1];
   alignas(64) A values_[unsigned{count}];
   alignas(64) std::int32_t columns_[unsigned{count}];
 };

@@ -22,6 +22,7 @@ struct vec<float> {
   using element = float;
   using mask = __m256;
   static constexpr int lanes = 8;
+  static constexpr bool compresses = false;
   __m256 v;
 
   vec() = default;

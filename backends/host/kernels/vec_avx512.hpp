@@ -125,6 +125,19 @@ struct vec<float> {
   static SOFTFOLD_INLINE mask either(mask a, mask b) { return static_cast<mask>(a | b); }
   static SOFTFOLD_INLINE mask none() { return 0; }
   static SOFTFOLD_INLINE unsigned bits(mask m) { return m; }
+
+  /// Moves the lanes of v whose bits are set in m, and `first` + their numbers, to the front of
+  /// `values` and `columns`, which have room for a vector each. Returns how many they are.
+  static constexpr bool compresses = true;
+  static SOFTFOLD_INLINE int compress(mask m, vec v, std::int32_t first, float* values,
+                                      std::int32_t* columns) {
+    const __m512i numbers =
+        _mm512_add_epi32(_mm512_set1_epi32(first),
+                         _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+    _mm512_storeu_ps(values, _mm512_maskz_compress_ps(m, v.v));
+    _mm512_storeu_si512(columns, _mm512_maskz_compress_epi32(m, numbers));
+    return __builtin_popcount(m);
+  }
 };
 
 template <>

@@ -35,7 +35,8 @@ struct vec {
 #else
   static constexpr bool fma_rounds_once = false;
 #endif
-  static constexpr int table_size = 0;  ///< see exponential_of; no table here
+  static constexpr bool compresses = false;  ///< whether there is compress, as with AVX-512
+  static constexpr int table_size = 0;       ///< see exponential_of; no table here
   static constexpr int lanes = 16 / static_cast<int>(sizeof(A));
   using native = typename lane_types<A>::native;
   using mask = typename lane_types<A>::mask;
