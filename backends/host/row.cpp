@@ -79,8 +79,9 @@ row_state combine_segments(const segment_state* segments, std::int64_t count, do
   long double sum = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     if (segments[i].max > -inf) {
-      sum += static_cast<long double>(
-          std::ldexp(segments[i].sum, static_cast<int>(segments[i].origin - origin)));
+      const int apart = static_cast<int>(segments[i].origin - origin);  // as a rule 0
+      sum += static_cast<long double>(apart == 0 ? segments[i].sum
+                                                 : std::ldexp(segments[i].sum, apart));
     }
   }
   row.what = row_state::kind::ordinary;
