@@ -55,15 +55,6 @@ std::string processor_name() {
   return "unknown";
 }
 
-/// Measured: they are on Intel's server processors, not on AMD's (docs/benchmarks.md).
-bool has_fast_streaming_stores() {
-#if defined(__x86_64__)
-  return __builtin_cpu_is("intel") != 0;
-#else
-  return false;
-#endif
-}
-
 struct candidate {
   const kernel_table& kernels;
   bool supported;
@@ -75,8 +66,7 @@ machine read_machine() {
   return {.processor = processor_name(),
           .l1_bytes = cache_bytes(1, std::size_t{32} << 10),
           .l2_bytes = cache_bytes(2, std::size_t{1} << 20),
-          .l3_bytes = cache_bytes(3, 0),
-          .fast_streaming_stores = has_fast_streaming_stores()};
+          .l3_bytes = cache_bytes(3, 0)};
 }
 
 const kernel_table& choose_kernels(const char* forced) {

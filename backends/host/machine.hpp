@@ -17,8 +17,6 @@ struct machine {
   std::size_t l1_bytes;
   std::size_t l2_bytes;
   std::size_t l3_bytes;  ///< 0 if there is none
-  /// Whether stores past the caches are so fast that computing a row twice for them pays.
-  bool fast_streaming_stores;
 };
 
 /// Read from the system; usual sizes where it does not say.

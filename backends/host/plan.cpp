@@ -14,25 +14,8 @@ constexpr std::int64_t task_elements = 32768;
 /// Rows of a task that are stored one behind the other, if there are enough for all threads.
 constexpr std::int64_t rows_behind = 8;
 
-/// One row of the table: the first that holds for a machine and a batch is the plan.
-struct rule {
-  bool fast_streaming_stores;  ///< of the machine
-  bool fits_l2;                ///< whether input and output must fit the second-level caches
-  second_pass second;
-  bool stream;
-};
-
-// Exponentials are computed once where the output can stay in a cache until it is scaled.
-// Results that leave the caches are stored past them, which saves reading each line before it is
-// overwritten. On some processors such stores are so fast that computing a row twice pays; on
-// others they take their time, while the next row is computed (measured: docs/benchmarks.md,
-// "Plans").
-constexpr rule rules[] = {
-    {true, true, second_pass::scale_output, false},
-    {true, false, second_pass::recompute, true},
-    {false, true, second_pass::scale_output, false},
-    {false, false, second_pass::scale_behind, true},
-};
+/// A thread's share of the last-level cache, which others use, too, in second-level caches.
+constexpr std::int64_t last_level_share = 16;
 
 }  // namespace
 
@@ -61,26 +44,27 @@ plan choose_plan(const shape& problem, const machine& caches, int threads,
     chosen.over = spread::rows;
   }
 
+  // Exponentials are computed once where the output can stay in a cache until it is scaled, and
+  // where those of two rows can, one of which is stored while the next is computed. Results that
+  // leave the caches are stored past them, which saves reading each line before it is overwritten
+  // and is worth computing a row twice (measured: docs/benchmarks.md, "Plans").
   const auto l2_bytes = static_cast<std::int64_t>(caches.l2_bytes);
-  for (const rule& r : rules) {
-    if (r.fast_streaming_stores == caches.fast_streaming_stores &&
-        (!r.fits_l2 || batch_bytes <= l2_bytes * threads)) {
-      chosen.second = r.second;
-      chosen.stream = r.stream;
-      break;
-    }
-  }
-  if (chosen.second == second_pass::scale_behind) {
-    // The exponentials of two rows are in use at a time; tasks of one row share no scratch memory.
-    if (cols * problem.arithmetic_bytes > l2_bytes || chosen.over == spread::segments) {
-      chosen.stream = batch_bytes > static_cast<std::int64_t>(caches.l3_bytes);
-      chosen.second = chosen.stream ? second_pass::recompute : second_pass::scale_output;
-    } else if (chosen.over == spread::rows) {
-      // The last row of a task has none to be stored along with.
+  const std::int64_t l3_bytes =
+      std::min(static_cast<std::int64_t>(caches.l3_bytes), last_level_share * l2_bytes * threads);
+  if (batch_bytes <= l2_bytes * threads) {
+    chosen.second = second_pass::scale_output;
+  } else if (problem.rows > 1 && cols * problem.arithmetic_bytes <= l2_bytes &&
+             chosen.over != spread::segments) {
+    chosen.second = second_pass::scale_behind;
+    chosen.stream = true;
+    if (chosen.over == spread::rows) {  // the last row of a task has none to be stored along with
       chosen.rows_per_task =
           std::max(chosen.rows_per_task,
                    std::min(rows_behind, problem.rows / (std::int64_t{threads} * rows_behind)));
     }
+  } else {
+    chosen.stream = batch_bytes > l3_bytes;
+    chosen.second = chosen.stream ? second_pass::recompute : second_pass::scale_output;
   }
   // The output can hold exponentials only if it is as wide as they are and not the input.
   if (chosen.second == second_pass::scale_output &&

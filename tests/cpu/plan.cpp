@@ -8,24 +8,19 @@ using namespace softfold::host;
 
 namespace {
 
-machine small_caches(bool fast_streaming_stores) {
-  return {.processor = "small",
-          .l1_bytes = 32 << 10,
-          .l2_bytes = 1 << 20,
-          .l3_bytes = 16 << 20,
-          .fast_streaming_stores = fast_streaming_stores};
-}
+const machine small_caches = {
+    .processor = "small", .l1_bytes = 32 << 10, .l2_bytes = 1 << 20, .l3_bytes = 16 << 20};
 
 plan plan_for(std::int64_t rows, std::int64_t cols, int threads, bool in_place = false,
               std::int64_t input_bytes = 4, std::int64_t output_bytes = 4,
-              bool fast_streaming_stores = true) {
+              const machine& caches = small_caches) {
   return choose_plan({.rows = rows,
                       .cols = cols,
                       .input_bytes = input_bytes,
                       .output_bytes = output_bytes,
                       .arithmetic_bytes = 4,
                       .in_place = in_place},
-                     small_caches(fast_streaming_stores), threads, baseline_kernels);
+                     caches, threads, baseline_kernels);
 }
 
 }  // namespace
@@ -61,34 +56,45 @@ TEST_CASE("every task has rows, and enough work where rows are short") {
   CHECK(p.rows_per_task * 16 >= 16384);
 }
 
-TEST_CASE("results are streamed where they fit no cache and the machine does that well") {
-  CHECK_FALSE(plan_for(16, 4096, 1).stream);
-  CHECK(plan_for(16, 4096, 1).second == second_pass::scale_output);
-  CHECK(plan_for(100000, 1000, 1).stream);
-  CHECK(plan_for(1000, 1 << 20, 1).stream);
-  CHECK(plan_for(1000, 1 << 20, 1).second == second_pass::recompute);
+TEST_CASE("results that stay in a cache are stored there") {
+  for (const int threads : {1, 2}) {
+    const plan p = plan_for(std::int64_t{32} * threads, 4096, threads);
+    CHECK(p.second == second_pass::scale_output);
+    CHECK_FALSE(p.stream);
+    CHECK(plan_for(std::int64_t{32} * threads + 1, 4096, threads).stream);
+  }
 }
 
-TEST_CASE("where streaming takes its time, it goes on behind the next row") {
+TEST_CASE("others are streamed, behind the next row where two rows' exponentials stay in a cache") {
   for (const bool in_place : {false, true}) {
     for (const std::int64_t output_bytes : {2, 4}) {
-      const plan p = plan_for(4096, 1024, 1, in_place, output_bytes, output_bytes, false);
+      const plan p = plan_for(4096, 1024, 1, in_place, output_bytes, output_bytes);
       CHECK(p.second == second_pass::scale_behind);
       CHECK(p.stream);
     }
   }
-  // Not where results stay in a cache, nor where a row's exponentials do not.
-  CHECK(plan_for(64, 1024, 1, false, 4, 4, false).second == second_pass::scale_output);
-  CHECK(plan_for(1000, 262144, 1, false, 4, 4, false).second == second_pass::scale_behind);
-  CHECK(plan_for(1000, 262145, 1, false, 4, 4, false).second == second_pass::recompute);
-  CHECK(plan_for(1000, 262145, 1, false, 4, 4, false).stream);
-  CHECK(plan_for(4, 262145, 1, false, 4, 4, false).second == second_pass::scale_output);
-  CHECK_FALSE(plan_for(4, 262145, 1, false, 4, 4, false).stream);
-  // Tasks of one row have no next one.
-  CHECK(plan_for(4000, 32768, 2, false, 4, 4, false).rows_per_task > 1);
-  const plan few = plan_for(7, 65536, 2, false, 4, 4, false);
+  CHECK(plan_for(1000, 262144, 1).second == second_pass::scale_behind);
+  CHECK(plan_for(1000, 262145, 1).second == second_pass::recompute);
+  CHECK(plan_for(1000, 262145, 1).stream);
+  // One row has no next one, nor has a task of one.
+  CHECK(plan_for(1, 200000, 1).second == second_pass::scale_output);
+  CHECK(plan_for(4000, 32768, 2).rows_per_task > 1);
+  const plan few = plan_for(7, 65536, 2);
   CHECK(few.over == spread::segments);
   CHECK(few.second == second_pass::scale_output);
+}
+
+TEST_CASE("long rows that a share of the last-level cache holds are not streamed") {
+  CHECK(plan_for(4, 1 << 19, 1).second == second_pass::scale_output);
+  CHECK_FALSE(plan_for(4, 1 << 19, 1).stream);
+  CHECK(plan_for(5, 1 << 19, 1).second == second_pass::recompute);
+  machine caches = small_caches;
+  caches.l3_bytes = 512 << 20;  // which is shared by many
+  CHECK_FALSE(plan_for(4, 1 << 19, 1, false, 4, 4, caches).stream);
+  CHECK(plan_for(5, 1 << 19, 1, false, 4, 4, caches).stream);
+  CHECK_FALSE(plan_for(8, 1 << 19, 2, false, 4, 4, caches).stream);
+  caches.l3_bytes = 0;
+  CHECK(plan_for(1, 1 << 19, 1, false, 4, 4, caches).stream);
 }
 
 TEST_CASE("top-k of short rows takes few elements of one segment, of 32 bits") {
@@ -100,7 +106,7 @@ TEST_CASE("top-k of short rows takes few elements of one segment, of 32 bits") {
                         .arithmetic_bytes = arithmetic_bytes,
                         .in_place = false,
                         .k = k},
-                       small_caches(true), 2, baseline_kernels)
+                       small_caches, 2, baseline_kernels)
         .topk_rows;
   };
   CHECK(takes(64, 5, 4));
