@@ -56,9 +56,9 @@ struct block_state {
 };
 
 /// One pass over a block of x: its maximum, and the sum of f.exp(x[i]) in four accumulators a
-/// lane. Writes the exponentials to `kept` if that is not null, the group maxima to `groups` if
-/// `group`. What comes later is asked for along the way. beside(i) is called before kept[i] and
-/// the rest of its vector are written.
+/// lane. Writes the exponentials to `kept` if `keep`, the group maxima to `groups` if `group`. What
+/// comes later is asked for along the way. beside(i) is called before kept[i] and the rest of its
+/// vector are written.
 template <bool keep, bool group, class T, class F, class Beside>
 SOFTFOLD_INLINE block_state<arithmetic_t<T>> fold_block(const T* x, std::int64_t n, const F& f,
                                                         arithmetic_t<T>* kept,

@@ -93,7 +93,8 @@ struct select_kernels {
     std::uint32_t bits;
   };
 
-  /// Appends those of the group at x[begin], without branches, which would go either way.
+  /// Appends those of the group at x[begin], without branches, which would go either way. `hits`
+  /// has room for a group's vectors more than that.
   template <class Element>
   static SOFTFOLD_INLINE int list_hits(const Element* x, std::int64_t begin, std::int64_t n,
                                        V limit, hit* hits, int count) {
