@@ -45,23 +45,25 @@ plan choose_plan(const shape& problem, const machine& caches, int threads,
   }
 
   // Exponentials are computed once where the output can stay in a cache until it is scaled, and
-  // where those of two rows can, one of which is stored while the next is computed. Results that
-  // leave the caches are stored past them, which saves reading each line before it is overwritten
-  // and is worth computing a row twice (measured: docs/benchmarks.md, "Plans").
+  // where a row's can, which is stored while the next row is computed. Results that leave the
+  // caches are stored past them, which saves reading each line before it is overwritten and is
+  // worth computing a row twice (measured: docs/benchmarks.md, "Plans").
   const auto l2_bytes = static_cast<std::int64_t>(caches.l2_bytes);
   const std::int64_t l3_bytes =
       std::min(static_cast<std::int64_t>(caches.l3_bytes), last_level_share * l2_bytes * threads);
+  // The last row of a task has none to be stored along with.
+  const std::int64_t rows_together =
+      chosen.over == spread::serial ? problem.rows
+      : chosen.over == spread::rows && problem.rows >= 4 * std::int64_t{threads}
+          ? std::clamp<std::int64_t>(problem.rows / (std::int64_t{threads} * rows_behind), 2,
+                                     rows_behind)
+          : 1;
   if (batch_bytes <= l2_bytes * threads) {
     chosen.second = second_pass::scale_output;
-  } else if (problem.rows > 1 && cols * problem.arithmetic_bytes <= l2_bytes &&
-             chosen.over != spread::segments) {
+  } else if (rows_together > 1 && cols * problem.arithmetic_bytes <= l2_bytes) {
     chosen.second = second_pass::scale_behind;
     chosen.stream = true;
-    if (chosen.over == spread::rows) {  // the last row of a task has none to be stored along with
-      chosen.rows_per_task =
-          std::max(chosen.rows_per_task,
-                   std::min(rows_behind, problem.rows / (std::int64_t{threads} * rows_behind)));
-    }
+    chosen.rows_per_task = std::max(chosen.rows_per_task, rows_together);
   } else {
     chosen.stream = batch_bytes > l3_bytes;
     chosen.second = chosen.stream ? second_pass::recompute : second_pass::scale_output;

@@ -73,6 +73,9 @@ TEST_CASE_TEMPLATE("in place", T, SOFTFOLD_TEST_INPUT_TYPES) {
       check_in_place(q, p, false);
     }
   }
+  // More than caches close to a processor hold.
+  problem<T> p({1500, 1088, distribution::normal, 1, 1, 1, ++seed});
+  check_in_place(q, p, false);
 }
 
 TEST_CASE_TEMPLATE("empty rows by either policy, among others", Io, SOFTFOLD_TEST_IO_TYPES) {

@@ -100,6 +100,13 @@ TEST_CASE("fold: the origin is the first block's, whatever its first elements sa
         std::vector<float> again(n);
         kernels.exponentials(x.data(), n, &f, again.data());
         CHECK(std::memcmp(kept.data(), again.data(), n * sizeof(float)) == 0);
+        segment_state grouping;
+        std::vector<float> groups(segment_columns, -1.0F);
+        std::vector<float> maxima(segment_columns, -1.0F);
+        REQUIRE(kernels.fold(x.data(), n, 1, nullptr, groups.data(), &grouping));
+        REQUIRE(kernels.group_maxima(x.data(), n, maxima.data()));
+        CHECK(std::memcmp(&state.sum, &grouping.sum, sizeof(double)) == 0);
+        CHECK(groups == maxima);
       }
     }
   }
@@ -217,7 +224,7 @@ TEST_CASE("a fold that streams another row's results: the bits of doing one afte
     for (const std::int64_t n : {1, 15, 16, 17, 100, 1000, 1024, 1100, 8191, 8192}) {
       // Stores of any alignment, little ahead of the loads in their pages and far from them.
       for (const unsigned offset : {0U, 1U, 5U, 16U, 17U, 64U, 200U, 255U, 256U, 300U, 1000U}) {
-        for (const float last : {0.0F, std::numeric_limits<float>::quiet_NaN()}) {
+        for (const float last : {0.0F, 40.0F, std::numeric_limits<float>::quiet_NaN(), inf}) {
           CAPTURE(std::string(table->isa));
           CAPTURE(n);
           CAPTURE(offset);
@@ -235,7 +242,7 @@ TEST_CASE("a fold that streams another row's results: the bits of doing one afte
           output.scaled(e.data(), n, 0.75, {y.data() + offset, true});
           CHECK(output.fold_and_stream(in.data(), n, 1, kept_along.data(), &along, e.data(), 0.75,
                                        y_along.data() + offset) == folded);
-          CHECK(folded == (last == 0.0F));
+          CHECK(folded == (last == 0.0F || last == 40.0F));
           CHECK(y == y_along);
           if (folded) {
             CHECK(kept == kept_along);

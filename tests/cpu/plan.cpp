@@ -65,7 +65,7 @@ TEST_CASE("results that stay in a cache are stored there") {
   }
 }
 
-TEST_CASE("others are streamed, behind the next row where two rows' exponentials stay in a cache") {
+TEST_CASE("others are streamed, behind the next row where a row's exponentials stay in a cache") {
   for (const bool in_place : {false, true}) {
     for (const std::int64_t output_bytes : {2, 4}) {
       const plan p = plan_for(4096, 1024, 1, in_place, output_bytes, output_bytes);
@@ -79,6 +79,9 @@ TEST_CASE("others are streamed, behind the next row where two rows' exponentials
   // One row has no next one, nor has a task of one.
   CHECK(plan_for(1, 200000, 1).second == second_pass::scale_output);
   CHECK(plan_for(4000, 32768, 2).rows_per_task > 1);
+  CHECK(plan_for(16, 131072, 2).second == second_pass::scale_behind);
+  CHECK(plan_for(16, 131072, 2).rows_per_task > 1);
+  CHECK(plan_for(12, 131072, 4).second == second_pass::scale_output);  // or threads would be idle
   const plan few = plan_for(7, 65536, 2);
   CHECK(few.over == spread::segments);
   CHECK(few.second == second_pass::scale_output);

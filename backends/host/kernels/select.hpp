@@ -87,17 +87,33 @@ struct select_kernels {
     return ~V::bits(greater(limit, v)) & ((1u << V::lanes) - 1u);
   }
 
-  /// A vector that has elements which reach the limit: its column and their bits.
+  /// The same for those above it, and for those of either kind.
+  static SOFTFOLD_INLINE unsigned passing(V v, V limit, bool ties) {
+    return ties ? reaching(v, limit) : V::bits(greater(v, limit));
+  }
+
+  /// A vector that has elements which pass the limit: its column and their bits.
   struct hit {
     std::int32_t column;
     std::uint32_t bits;
   };
 
+  /// The bits of the vector at x[column], of which n - column elements are there.
+  template <class Element>
+  static SOFTFOLD_INLINE unsigned passing_at(const Element* x, std::int64_t column, std::int64_t n,
+                                             V limit, bool ties) {
+    if (n - column >= V::lanes) {
+      return passing(V::load(x + column), limit, ties);
+    }
+    const auto left = static_cast<int>(n - column);
+    return passing(V::load(x + column, left, limit), limit, ties) & ((1u << left) - 1u);
+  }
+
   /// Appends those of the group at x[begin], without branches, which would go either way. `hits`
   /// has room for a group's vectors more than that.
   template <class Element>
   static SOFTFOLD_INLINE int list_hits(const Element* x, std::int64_t begin, std::int64_t n,
-                                       V limit, hit* hits, int count) {
+                                       V limit, bool ties, hit* hits, int count) {
     const auto append = [&](std::int64_t column, unsigned bits) {
       hits[count] = {static_cast<std::int32_t>(column), bits};
       count += bits != 0 ? 1 : 0;
@@ -106,16 +122,12 @@ struct select_kernels {
 #pragma GCC unroll 8
       for (int k = 0; k < group_vectors; ++k) {
         const std::int64_t column = begin + k * V::lanes;
-        append(column, reaching(V::load(x + column), limit));
+        append(column, passing(V::load(x + column), limit, ties));
       }
       return count;
     }
-    for (; n - begin >= V::lanes; begin += V::lanes) {
-      append(begin, reaching(V::load(x + begin), limit));
-    }
-    if (begin < n) {
-      const auto left = static_cast<int>(n - begin);
-      append(begin, reaching(V::load(x + begin, left, limit), limit) & ((1u << left) - 1u));
+    for (; begin < n; begin += V::lanes) {
+      append(begin, passing_at(x, begin, n, limit, ties));
     }
     return count;
   }
@@ -131,7 +143,7 @@ struct select_kernels {
     for (std::int64_t next = 0; next < n;) {
       int hit_count = 0;
       for (int i = 0; next < n && i < batch; ++i, next += group_columns) {
-        hit_count = list_hits(x, next, n, limit, hits, hit_count);
+        hit_count = list_hits(x, next, n, limit, true, hits, hit_count);
       }
       for (int i = 0; i < hit_count; ++i) {
         for (unsigned bits = hits[i].bits; bits != 0; bits &= bits - 1) {
@@ -217,7 +229,7 @@ struct select_kernels {
 
   static constexpr int word_columns = group_columns < 64 ? static_cast<int>(group_columns) : 64;
 
-  /// The same for the up to word_columns elements x[column, n), as one word.
+  /// A bit for each of the up to word_columns elements x[column, n) that reach the limit.
   static SOFTFOLD_INLINE std::uint64_t reaching_word(const T* x, std::int64_t column,
                                                      std::int64_t n, V limit) {
     constexpr int vectors = word_columns / V::lanes;
@@ -263,17 +275,22 @@ struct select_kernels {
     hit hits[unsigned{batch * group_vectors}];
     std::int64_t next = 0;
     while (next < n) {
+      const bool ties = equal_left > 0;
       int listed = 0;
       for (; next < n && listed < batch; next += group_columns, group += V::lanes) {
         begins[listed] = next;
-        listed += reaching(V::load(group), limit) != 0 ? 1 : 0;
+        listed += passing(V::load(group), limit, ties) != 0 ? 1 : 0;
       }
       int hit_count = 0;
       for (int i = 0; i < listed; ++i) {
-        hit_count = list_hits(in, begins[i], n, limit, hits, hit_count);
+        hit_count = list_hits(in, begins[i], n, limit, ties, hits, hit_count);
       }
       for (int i = 0; i < hit_count; ++i) {
-        for (unsigned bits = hits[i].bits; bits != 0; bits &= bits - 1) {
+        unsigned bits = hits[i].bits;
+        if (ties && equal_left == 0) {
+          bits = passing_at(in, hits[i].column, n, limit, false);
+        }
+        for (; bits != 0; bits &= bits - 1) {
           const std::int64_t at = hits[i].column + __builtin_ctz(bits);
           const A value = element(in + at);
           if (!(value > least)) {  // the lowest columns of those equal to the threshold
