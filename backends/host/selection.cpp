@@ -122,10 +122,10 @@ double selection::threshold(std::int64_t group_total) {
   const std::int64_t slack = slack_of(k_);
   const std::int64_t folded = kernels.fold_groups(groups_, group_total, 8 * k_, coarse_);
   const double bound = folded < k_ ? none : kernels.nearly_kth(coarse_, folded, k_, slack, none);
-  // The groups that it still leaves, if they are too many, give the bound itself.
-  const std::int64_t reaching = kernels.keep_reaching(groups_, group_total, bound, coarse_);
-  const std::int64_t filled = (reaching + lanes_ - 1) / lanes_ * lanes_;
-  return reaching <= k_ + slack ? bound : kernels.nearly_kth(coarse_, filled, k_, slack, bound);
+  // The groups above it, if they are too many, give the bound itself.
+  const std::int64_t above = kernels.keep_above(groups_, group_total, bound, coarse_);
+  const std::int64_t filled = (above + lanes_ - 1) / lanes_ * lanes_;
+  return above <= k_ + slack ? bound : kernels.nearly_kth(coarse_, filled, k_, slack, bound);
 }
 
 void selection::take_chunk(const void* x, std::int64_t n, std::int64_t column) {

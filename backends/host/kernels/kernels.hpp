@@ -23,7 +23,7 @@ constexpr input_kernels input_kernels_of() {
       .sum = fold_kernels<T>::sum,
       .exponentials = exponentials_kernel<T>,
       .fold_groups = select_kernels<T>::fold_groups,
-      .keep_reaching = select_kernels<T>::keep_reaching,
+      .keep_above = select_kernels<T>::keep_above,
       .nearly_kth = select_kernels<T>::nearly_kth,
       .filter = select_kernels<T>::filter,
       .topk = topk_rows_kernel<T>(),

@@ -132,8 +132,7 @@ struct select_kernels {
     return count;
   }
 
-  static std::int64_t keep_reaching(const void* values, std::int64_t n, double threshold,
-                                    void* kept) {
+  static std::int64_t keep_above(const void* values, std::int64_t n, double threshold, void* kept) {
     constexpr int batch = 64;  // groups of vectors whose hits are listed before they are copied
     const A* const x = static_cast<const A*>(values);
     A* const to = static_cast<A*>(kept);
@@ -143,7 +142,7 @@ struct select_kernels {
     for (std::int64_t next = 0; next < n;) {
       int hit_count = 0;
       for (int i = 0; next < n && i < batch; ++i, next += group_columns) {
-        hit_count = list_hits(x, next, n, limit, true, hits, hit_count);
+        hit_count = list_hits(x, next, n, limit, false, hits, hit_count);
       }
       for (int i = 0; i < hit_count; ++i) {
         for (unsigned bits = hits[i].bits; bits != 0; bits &= bits - 1) {

@@ -166,9 +166,9 @@ struct input_kernels {
   /// less, each the maximum of several. Returns how many.
   std::int64_t (*fold_groups)(const void* groups, std::int64_t n, std::int64_t target,
                               void* folded);
-  /// Copies those of n values, n a multiple of the lanes, that reach the threshold, fills up with
-  /// -infinity to a multiple of the lanes, and returns how many reach it.
-  std::int64_t (*keep_reaching)(const void* values, std::int64_t n, double threshold, void* kept);
+  /// Copies those of n values, n a multiple of the lanes, that are above the threshold, fills up
+  /// with -infinity to a multiple of the lanes, and returns how many they are.
+  std::int64_t (*keep_above)(const void* values, std::int64_t n, double threshold, void* kept);
   /// A value that at least k and, unless there are ties, at most k + slack of n values without
   /// NaN reach, by bisection; exactly the k-th largest with slack = 0. At least k values, n a
   /// multiple of the lanes, reach `at_least`.
