@@ -53,7 +53,7 @@ plan choose_plan(const shape& problem, const machine& caches, int threads,
       std::min(static_cast<std::int64_t>(caches.l3_bytes), last_level_share * l2_bytes * threads);
   // The last row of a task has none to be stored along with.
   const std::int64_t rows_together =
-      chosen.over == spread::serial ? problem.rows
+      chosen.over == spread::serial ? (problem.rows >= 4 ? problem.rows : 1)
       : chosen.over == spread::rows && problem.rows >= 4 * std::int64_t{threads}
           ? std::clamp<std::int64_t>(problem.rows / (std::int64_t{threads} * rows_behind), 2,
                                      rows_behind)

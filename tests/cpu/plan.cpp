@@ -76,7 +76,8 @@ TEST_CASE("others are streamed, behind the next row where a row's exponentials s
   CHECK(plan_for(1000, 262144, 1).second == second_pass::scale_behind);
   CHECK(plan_for(1000, 262145, 1).second == second_pass::recompute);
   CHECK(plan_for(1000, 262145, 1).stream);
-  // One row has no next one, nor has a task of one.
+  // One row has no next one, nor has a task of one; of two only one has.
+  CHECK(plan_for(2, 131072, 1).second == second_pass::scale_output);
   CHECK(plan_for(1, 200000, 1).second == second_pass::scale_output);
   CHECK(plan_for(4000, 32768, 2).rows_per_task > 1);
   CHECK(plan_for(16, 131072, 2).second == second_pass::scale_behind);
