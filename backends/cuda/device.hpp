@@ -54,6 +54,7 @@ using lane_mask = std::uint32_t;
 __device__ inline lane_mask ballot(bool predicate) { return __ballot_sync(0xffffffffU, predicate); }
 __device__ inline int count(lane_mask lanes) { return __popc(lanes); }
 __device__ inline int count_bits(unsigned bits) { return __popc(bits); }
+__device__ inline int lowest_bit(unsigned bits) { return __ffs(static_cast<int>(bits)) - 1; }
 /// The lanes below the caller's.
 __device__ inline lane_mask lanes_below() {
   lane_mask mask;

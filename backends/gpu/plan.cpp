@@ -231,7 +231,6 @@ topk_plan plan_topk(const row_shape& shape, std::int64_t rows, std::int64_t k,
   }
   const row_plan chunked = in_chunks(vectors);
   plan.chunks = chunked.chunks;
-  constexpr std::int64_t most_listed = 128;
   const bool few_rows = rows < 2 * std::int64_t{device.multiprocessors};
   // A row by a warp; a longer one for smaller k, and if there is work for many warps. Its state has
   // the same bits as by the other way.

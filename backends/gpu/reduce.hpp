@@ -36,7 +36,8 @@ inline constexpr int few_states = 8;
 /// `lanes`.
 template <int lanes>
 __device__ inline int first_combined(int count) {
-  return static_cast<int>(threadIdx.x) % (count <= few_states ? few_states : lanes);
+  const auto thread = static_cast<int>(threadIdx.x);
+  return count <= few_states ? thread % few_states : thread % lanes;  // no division by a variable
 }
 
 /// The combination of `count` states, of which each lane of a warp brings those from number
@@ -73,6 +74,7 @@ __device__ inline state<T> combine_states(const state<T>* states, int count, T s
     });
   }
   return combine_each<lanes>(count, scale, [&](const auto& f) {
+#pragma unroll 4
     for (int i = first; i < count; i += lanes) {
       f(states[i]);
     }

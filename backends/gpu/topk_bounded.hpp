@@ -261,12 +261,10 @@ __global__ void __launch_bounds__(lanes, least_resident(28))
   }
   const state<T> whole =
       call.folds ? combine_states<lanes>(states, pieces, call.scale) : state<T>{};
-  rank_entries(best.entries(), best.found(), k, [&](std::int64_t rank, packed_entry e) {
-    write_ranked<packed_entry>(call, x, row, rank, e, whole);
-  });
-  if (lane == 0) {
-    write_state(call, row, whole);
-  }
+  auto* const ranked = reinterpret_cast<packed_entry*>(shared);  // the vectors are not needed now
+  rank_entries<lanes>(best.entries(), best.found(), k, 1, ranked);
+  synchronize_warp();
+  write_row(call, x, row, ranked, whole);
 }
 
 }  // namespace SOFTFOLD_BACKEND

@@ -29,24 +29,40 @@ struct candidate_list {
   }
 };
 
-/// Calls emit(rank, entry) for the k best of n entries, absent ones last. All threads of the block
-/// call it, after a barrier. Ranks are counted: O(n^2 / threads) steps, but no barrier.
-template <class Emit>
-__device__ inline void rank_entries(const packed_entry* entries, int n, std::int64_t k,
-                                    const Emit& emit) {
-  for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) {
-    const packed_entry e = entries[i];
-    int before = 0;
-    for (int j = 0; j < n; ++j) {
-      before += entries[j] > e ? 1 : 0;
+/// The k best of n entries to `ranked`, in order, absent ones last: of each is counted how many are
+/// before it, O(n^2) steps of the block's first `warps` warps together, but no barrier. They call it
+/// after one, and `ranked` is complete after the next.
+template <int lanes>
+__device__ inline void rank_entries(const packed_entry* entries, int n, int k, int warps,
+                                    packed_entry* ranked) {
+  const int lane = static_cast<int>(threadIdx.x) % lanes;
+  const int warp = static_cast<int>(threadIdx.x) / lanes;
+  if (warp >= warps) {
+    return;
+  }
+  if (n <= lanes) {  // a warp compares all with an entry at once
+    const packed_entry own = lane < n ? entries[lane] : 0;
+    for (int i = warp; i < n; i += warps) {
+      const packed_entry e = entries[i];
+      const int before = count(ballot(own > e));
+      if (lane == 0 && before < k) {
+        ranked[before] = e;
+      }
     }
-    if (before < k) {
-      emit(before, e);
+  } else {
+    for (int i = static_cast<int>(threadIdx.x); i < n; i += warps * lanes) {
+      const packed_entry e = entries[i];
+      int before = 0;
+      for (int j = 0; j < n; ++j) {
+        before += entries[j] > e ? 1 : 0;
+      }
+      if (before < k) {
+        ranked[before] = e;
+      }
     }
   }
-  for (std::int64_t i = n + static_cast<int>(threadIdx.x); i < k;
-       i += static_cast<int>(blockDim.x)) {
-    emit(i, entry_of<packed_entry>::none());
+  for (int i = n + static_cast<int>(threadIdx.x); i < k; i += warps * lanes) {
+    ranked[i] = entry_of<packed_entry>::none();
   }
 }
 
@@ -100,6 +116,12 @@ __device__ inline std::uint32_t bound_of_maxima(const std::uint32_t (&keys)[each
     bound = other < bound ? other : bound;
   }
   return bound;
+}
+
+/// Whether it holds for more than half of a warp's lanes.
+template <int lanes>
+__device__ inline bool is_most(bool holds) {
+  return 2 * count(ballot(holds)) > lanes;
 }
 
 /// Vectors that a block keeps before it looks at their elements, at most.
@@ -256,6 +278,7 @@ __device__ inline void drop_candidates(int n, int k, std::uint32_t& bound,
   const int warps = threads / lanes;
   const packed_entry* const entries = memory.candidates.entries;
   std::uint32_t high = bound;
+#pragma unroll 1
   for (int i = static_cast<int>(threadIdx.x); i < found; i += threads) {
     const std::uint32_t key = entry_of<packed_entry>::key(entries[i]);
     high = key > high ? key : high;
@@ -277,6 +300,7 @@ __device__ inline void drop_candidates(int n, int k, std::uint32_t& bound,
   while (low < high && n > k + k / 4) {
     const std::uint32_t middle = low + (high - low) / 2 + 1;
     int reach = 0;
+#pragma unroll 1
     for (int base = 0; base < found; base += threads) {
       const int i = base + static_cast<int>(threadIdx.x);
       reach += count(ballot(i < found && entry_of<packed_entry>::key(entries[i]) >= middle));
@@ -301,6 +325,7 @@ __device__ inline void drop_candidates(int n, int k, std::uint32_t& bound,
   if (threadIdx.x == 0) {
     memory.candidates.found = 0;
   }
+#pragma unroll 1
   for (int base = 0; base < found; base += threads) {  // what is kept moves to the front
     const int i = base + static_cast<int>(threadIdx.x);
     const packed_entry own = i < found ? entries[i] : 0;
@@ -326,13 +351,26 @@ __device__ inline void look_at_kept(const topk_arguments<In>& call, std::int64_t
   for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) {
     const block16 elements = memory.vectors[i];
     const std::int64_t first = column + std::int64_t{memory.numbers[i]} * width;
+    unsigned reaching = 0;
 #pragma unroll
     for (int e = 0; e < width; ++e) {
-      const std::uint32_t key = core::order_key(element_of<In>(elements, e));
-      const std::int64_t at = first + e;
-      if (key >= bound && at >= 0 && at < call.cols) {
-        memory.candidates.append(entry_of<packed_entry>::make(key, at));
+      reaching |= core::order_key(element_of<In>(elements, e)) >= bound ? 1U << e : 0U;
+    }
+    if (first < 0) {
+      reaching &= ~0U << -first;
+    }
+    if (first + width > call.cols) {
+      reaching &= (1U << (call.cols - first)) - 1U;
+    }
+    int at = reaching != 0 ? atomicAdd(&memory.candidates.found, count_bits(reaching)) : 0;
+    for (; reaching != 0; reaching &= reaching - 1) {
+      const int e = lowest_bit(reaching);
+      const auto* const own = reinterpret_cast<const In*>(&memory.vectors[i]);
+      if (at < candidate_list::capacity) {
+        memory.candidates.entries[at] =
+            entry_of<packed_entry>::make(core::order_key(widen(own[e])), first + e);
       }
+      ++at;
     }
   }
   __syncthreads();

@@ -21,11 +21,12 @@ inline namespace SOFTFOLD_BACKEND {
 
 /// The k best of a span, of which too many reach `bound`; `key`: the thread's largest. If none
 /// exceeds the bound, as in rows of equal numbers, the first columns are the best, and as many
-/// vectors are read again as it takes; else all, three times or more.
-template <int lanes, class In, class T, class Emit>
+/// vectors are read again as it takes; else all, three times or more. They are in `ranked` after
+/// the next barrier.
+template <int lanes, class In, class T>
 __device__ void rank_many(const topk_arguments<In>& call, const In* x,
                           const vector_range<In>& range, std::uint32_t key, std::uint32_t bound,
-                          topk_chunk_memory<T>& memory, const Emit& emit) {
+                          topk_chunk_memory<T>& memory, packed_entry* ranked) {
   constexpr int width = vector_width<In>;
   const auto column_of = [&](int at) { return range.base + at - x; };
   if (__syncthreads_or(key > bound ? 1 : 0) == 0) {
@@ -50,7 +51,7 @@ __device__ void rank_many(const topk_arguments<In>& call, const In* x,
         if (is_tie(i)) {
           if (rank < call.k) {
             const std::uint32_t tie = core::order_key(element_of<In>(elements, i));
-            emit(rank, entry_of<packed_entry>::make(tie, column_of(v * width + i)));
+            ranked[rank] = entry_of<packed_entry>::make(tie, column_of(v * width + i));
           }
           ++rank;
         }
@@ -71,7 +72,8 @@ __device__ void rank_many(const topk_arguments<In>& call, const In* x,
     memory.candidates.append(entry_of<packed_entry>::make(get(i), first - x + i));
   });
   __syncthreads();
-  rank_entries(memory.candidates.entries, memory.candidates.found, call.k, emit);
+  rank_entries<lanes>(memory.candidates.entries, memory.candidates.found,
+                      static_cast<int>(call.k), static_cast<int>(blockDim.x) / lanes, ranked);
 }
 
 /// The list of a span to `lists`, its chunks' states to call.parts; or, if there are no lists, the
@@ -130,7 +132,7 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
     bool is_fresh = chunk == 0;
     if (chunk > 0) {
       const int kept = *static_cast<const volatile int*>(&memory.kept);
-      const bool many = 2 * count(ballot(key > bound)) > lanes || 2 * kept > most_kept_vectors;
+      const bool many = is_most<lanes>(key > bound) || 2 * kept > most_kept_vectors;
       is_fresh = __syncthreads_or(many ? 1 : 0) != 0;
       // If so, no thread keeps anything before the next barrier, that of bound_of_chunk.
       const int all_kept = *static_cast<const volatile int*>(&memory.kept);
@@ -142,15 +144,18 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
       is_fresh = own_bound > bound;
       bound = is_fresh ? own_bound : bound;
     }
-    const bool reaches = key >= bound && key != 0;
-    const T value = core::value_of_key<T>(bound);
-    unsigned wanted = reaches ? own.exceeding(value) : 0U;
-    if (is_fresh || chunk == 0) {  // later elements equal to the bound come after k as large
-      const unsigned ties = reaches ? own.reaching(value) & ~wanted : 0U;
-      const bool many = 2 * count(ballot(ties != 0)) > lanes;
-      wanted |= __syncthreads_or(many ? 1 : 0) != 0
-                    ? first_of_ties<lanes>(own, ties, value, k, memory)
-                    : ties;
+    // Later elements equal to the bound come after k that are as large.
+    const bool with_ties = is_fresh || chunk == 0;
+    unsigned wanted = 0;
+    if (key != 0 && (with_ties ? key >= bound : key > bound)) {
+      wanted = own.reaching(core::value_of_key<T>(with_ties ? bound : bound + 1));
+    }
+    if (with_ties && __syncthreads_or(is_most<lanes>(wanted != 0) ? 1 : 0) != 0) {
+      const T value = core::value_of_key<T>(bound);
+      const unsigned ties = wanted != 0 ? wanted & ~own.exceeding(value) : 0U;
+      if (__syncthreads_or(is_most<lanes>(ties != 0) ? 1 : 0) != 0) {
+        wanted = (wanted & ~ties) | first_of_ties<lanes>(own, ties, value, k, memory);
+      }
     }
     if (wanted != 0) {
       keep_vectors(own, chunk * chunk_vectors, wanted, memory);
@@ -175,38 +180,36 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
   }
   look_at_kept<lanes>(call, column, k + 2 * lanes, bound, memory);
 
-  state<T> whole;
+  // Some warps combine states while the others rank, if there are enough of them.
   if (call.folds) {
-    for (int chunk = warp; chunk < chunks; chunk += warps) {
+    for (int chunk = warps - 1 - warp; chunk < chunks; chunk += warps) {
       const state<T> s = combine_states<lanes>(warp_states + chunk * warps, warps, call.scale);
       if (lane == 0) {
         chunk_states[chunk] = s;
+        if (lists != nullptr) {
+          call.parts[row * call.chunks + first + chunk] = s;
+        }
       }
-    }
-    __syncthreads();
-    if (lists != nullptr) {
-      for (int chunk = static_cast<int>(threadIdx.x); chunk < chunks; chunk += threads) {
-        call.parts[row * call.chunks + first + chunk] = chunk_states[chunk];
-      }
-    } else {
-      whole = combine_chunks<lanes>(chunk_states, chunks, call.scale, memory.groups);
     }
   }
-  const auto emit = [&](std::int64_t rank, packed_entry e) {
-    if (lists != nullptr) {
-      lists[blockIdx.x * call.k + rank] = e;
-    } else {
-      write_ranked<packed_entry>(call, x, row, rank, e, whole);
-    }
-  };
+  auto* const ranked = reinterpret_cast<packed_entry*>(memory.vectors);
   if (!memory.lost && memory.candidates.found <= candidate_list::capacity) {
-    rank_entries(memory.candidates.entries, memory.candidates.found, call.k, emit);
+    const int ranking = call.folds && chunks < warps ? warps - chunks : warps;
+    rank_entries<lanes>(memory.candidates.entries, memory.candidates.found, k, ranking, ranked);
   } else {
-    rank_many<lanes>(call, x, span, largest, bound, memory, emit);
+    rank_many<lanes>(call, x, span, largest, bound, memory, ranked);
   }
-  if (lists == nullptr && threadIdx.x == 0) {
-    write_state(call, row, whole);
+  __syncthreads();
+  if (lists != nullptr) {
+    for (int i = static_cast<int>(threadIdx.x); i < k; i += threads) {
+      lists[blockIdx.x * call.k + i] = ranked[i];
+    }
+    return;
   }
+  const state<T> whole =
+      call.folds ? combine_chunks<lanes>(chunk_states, chunks, call.scale, memory.groups)
+                 : state<T>{};
+  write_row(call, x, row, ranked, whole);
 }
 
 inline constexpr int merge_threads = 128;
@@ -222,6 +225,7 @@ __global__ void __launch_bounds__(merge_threads)
   }
   using T = arithmetic_t<In>;
   __shared__ candidate_list candidates;
+  __shared__ packed_entry ranked[most_listed];
   __shared__ select_memory select;
   __shared__ packed_entry bound;
   __shared__ chunk_memory<T> groups;
@@ -282,14 +286,10 @@ __global__ void __launch_bounds__(merge_threads)
                              [&](std::int64_t i, std::int64_t) { candidates.append(lists[i]); });
     __syncthreads();
   }
-  const state<T> whole = call.folds ? row_state[0] : state<T>{};
-  rank_entries(candidates.entries, candidates.found, call.k,
-               [&](std::int64_t rank, packed_entry e) {
-                 write_ranked<packed_entry>(call, x, row, rank, e, whole);
-               });
-  if (threadIdx.x == 0) {
-    write_state(call, row, whole);
-  }
+  rank_entries<lanes>(candidates.entries, candidates.found, static_cast<int>(call.k),
+                      merge_threads / lanes, ranked);
+  __syncthreads();
+  write_row(call, x, row, ranked, call.folds ? row_state[0] : state<T>{});
 }
 
 }  // namespace SOFTFOLD_BACKEND

@@ -55,6 +55,7 @@ constexpr int least_resident(int /*blocks*/) { return 1; }
 using lane_mask = std::uint64_t;
 __device__ inline int count(lane_mask lanes) { return __builtin_popcountll(lanes); }
 __device__ inline int count_bits(unsigned bits) { return __builtin_popcount(bits); }
+__device__ inline int lowest_bit(unsigned bits) { return __builtin_ctz(bits); }
 /// The lanes below the caller's.
 __device__ inline lane_mask lanes_below() { return (lane_mask{1} << lane_number()) - 1; }
 __device__ inline int leading_zeros(std::uint64_t x) { return x == 0 ? 64 : __builtin_clzll(x); }
