@@ -160,7 +160,7 @@ __device__ inline void finish_chunk(const vector_range<In>& range, const block16
     }
     return;
   }
-  with_value<op, Out>(row, [&](const auto& value) {
+  with_value<op, Out>(row, [&](const auto& value, auto) {
     if (call.map == element_map::none) {
       write_chunk(range, from, to, thread, threads, value);
     } else {

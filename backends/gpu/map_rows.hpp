@@ -9,6 +9,7 @@
 #include <softfold/max_sum.hpp>
 
 #include <limits>
+#include <type_traits>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
@@ -62,28 +63,32 @@ struct row_result {
   }
 };
 
-/// Calls body with the function from an element to its result, for a row whose maximum is finite.
+/// Calls body with the function from an element to its result, and whether it is the quick one for
+/// ordinary rows. All others share the other one: a kernel's warps wait for instructions if it has
+/// several times as many as the caches of a multiprocessor take. It gives some number where the
+/// row's maximum is not finite.
 template <map_operation op, class Out, class T, class Body>
 __device__ inline void with_value(const row_result<T>& row, const Body& body) {
-  if (row.far) {
-    const frame<T>& f = row.whole;
-    const T log_sum = log(row.sum);
-    body([&](T x) {
-      const T t = x * f.a - f.b;
-      return op == map_operation::log_softmax ? t - log_sum
-                                              : exponential<precision::exact>(t) / row.sum;
-    });
+  constexpr bool log_of = op == map_operation::log_softmax;
+  const frame<T>& f = row.whole;
+  const T log_sum = log_of ? log(row.sum) : T{0};
+  const T factor = log_of ? T{1} : 1 / row.sum;
+  const auto result = [&](T t) {
+    return log_of ? t - log_sum : exponential<precision::exact>(t) * factor;
+  };
+  const bool is_ordinary = isfinite(row.max) && !row.far;
+  if constexpr (!log_of && precision_for<Out> == precision::fast && sizeof(T) == 4) {
+    if (is_ordinary && binary_exponential::is_right_for(f)) {
+      const binary_exponential exponential(f);
+      const T both = exponential.factor * factor;
+      body([&](T x) { return exponential(x) * both; }, std::true_type());
+      return;
+    }
+  } else if (is_ordinary) {
+    body([&](T x) { return result(f.exponent(x)); }, std::true_type());
     return;
   }
-  if constexpr (op == map_operation::log_softmax) {
-    const T log_sum = log(row.sum);
-    body([&](T x) { return row.whole.exponent(x) - log_sum; });
-  } else {
-    with_exponential<precision_for<Out>>(row.whole, [&](const auto& exponential) {
-      const T factor = exponential.factor / row.sum;
-      body([&](T x) { return exponential(x) * factor; });
-    });
-  }
+  body([&](T x) { return result(row.far ? x * f.a - f.b : f.exponent(x)); }, std::false_type());
 }
 
 /// What each element becomes in a row whose maximum is not finite.
@@ -92,26 +97,31 @@ __device__ inline Out value_without_sum(const map_arguments<In, Out>& call, arit
   return max == -infinity<arithmetic_t<In>> ? call.empty : canonical_nan<Out>();
 }
 
-/// Writes a thread's tile of a row, to global memory if `once`. `local`: the maximum whose frame
-/// the kept exponentials have.
+/// Writes a thread's tile of a row, to global memory if `once`. If `kept`, and no states were
+/// given, the tile keeps its exponentials in the frame of the maximum `local`.
 template <map_operation op, bool kept, bool once = true, class In, class Out, int V>
 __device__ inline void write_tile(const tile<In, V>& tile, Out* to,
                                   const map_arguments<In, Out>& call,
                                   const row_result<arithmetic_t<In>>& row, arithmetic_t<In> local) {
   using T = arithmetic_t<In>;
-  if (!isfinite(row.max)) {
-    tile.fill(to, value_without_sum(call, row.max));
-    return;
-  }
+  const bool is_number = isfinite(row.max);
   if constexpr (kept) {
-    if (!row.far) {
+    if (is_number && call.given == nullptr) {
       const T factor =
           tile.kept_factor() * state<T>{local, 0}.factor(row.max, call.scale) / row.sum;
-      tile.template store<true, once>(to, [&](T e) { return e * factor; });
+      tile.template store<once>(to, [&](int j, int part) {
+        return tile.template values<true, Out>(j, part, [&](T e) { return e * factor; });
+      });
       return;
     }
   }
-  with_value<op, Out>(row, [&](const auto& value) { tile.template store<false, once>(to, value); });
+  const block16 without_sum = repeated(value_without_sum(call, row.max));
+  with_value<op, Out>(row, [&](const auto& value, auto is_quick) {
+    tile.template store<once>(to, [&](int j, int part) {
+      const block16 values = tile.template values<false, Out>(j, part, value);
+      return is_quick() || is_number ? values : without_sum;
+    });
+  });
 }
 
 /// Asks for what is read when the calling block, which has `range` of row `row`, has gone. To be
@@ -180,16 +190,17 @@ __global__ void __launch_bounds__(256)
     const auto skew = reinterpret_cast<std::uintptr_t>(first) % 16 / sizeof(Out);
     to = reinterpret_cast<Out*>(stage) + skew + (to - first);
   }
-  if (call.given != nullptr) {
-    if (exists) {
-      write_tile<op, false, !staged>(own, to, call, row_result<T>::of(call.given[row], call.scale),
-                                     T{0});
-    }
-  } else {
+  row_result<T> result{};
+  T local = 0;
+  if (call.given == nullptr) {
     const state<T> whole = fold_tile<lanes, precision_for<Out>, keep>(own, call.scale, row_lanes);
-    if (exists) {
-      write_tile<op, keep, !staged>(own, to, call, row_result<T>::of(whole, call.scale), whole.max);
-    }
+    result = row_result<T>::of(whole, call.scale);
+    local = whole.max;
+  } else if (exists) {
+    result = row_result<T>::of(call.given[row], call.scale);
+  }
+  if (exists) {
+    write_tile<op, keep, !staged>(own, to, call, result, local);
   }
   if constexpr (staged) {
     __syncthreads();

@@ -109,6 +109,22 @@ __device__ inline void set_element(block16& v, int i, In x) {
   }
 }
 
+/// The elements of a vector without the first one, and x after them.
+template <class In>
+__device__ inline block16 next_elements(const block16& v, In x) {
+  if constexpr (std::is_same_v<In, double>) {
+    block16 result = {{v.words[2], v.words[3]}};
+    set_element(result, 1, x);
+    return result;
+  } else if constexpr (std::is_same_v<In, float>) {
+    return {{v.words[1], v.words[2], v.words[3], __float_as_uint(x)}};
+  } else {
+    const auto pair = [](std::uint32_t low, std::uint32_t high) { return low >> 16 | high << 16; };
+    return {{pair(v.words[0], v.words[1]), pair(v.words[1], v.words[2]),
+             pair(v.words[2], v.words[3]), pair(v.words[3], x.bits)}};
+  }
+}
+
 /// Element i of a vector as it is stored.
 template <class Out>
 __device__ inline Out stored_element(const block16& v, int i) {
@@ -139,6 +155,17 @@ __device__ inline block16 packed(const Value& value) {
     for (int i = 0; i < vector_width<Out>; ++i) {
       set_element<Out>(v, i, value(i));
     }
+  }
+  return v;
+}
+
+/// x in every element.
+template <class Out>
+__device__ inline block16 repeated(Out x) {
+  block16 v{};
+#pragma unroll
+  for (int i = 0; i < vector_width<Out>; ++i) {
+    set_element<Out>(v, i, x);
   }
   return v;
 }
@@ -275,16 +302,15 @@ __device__ inline void mask_tail(block16& loaded, const vector_range<In>& range,
   }
 }
 
-/// Vector v element by element, those outside the range -infinity.
+/// Vector v element by element, those outside the range -infinity. It happens at the ends of a
+/// matrix only, so that the code is short rather than quick.
 template <class In>
 __device__ inline block16 load_elements(const vector_range<In>& from, int v) {
-  block16 result = no_elements<In>();
-#pragma unroll
+  block16 result;
+#pragma unroll 1
   for (int i = 0; i < vector_width<In>; ++i) {
     const int at = v * vector_width<In> + i;
-    if (from.has(at)) {
-      set_element(result, i, from.base[at]);
-    }
+    result = next_elements(result, from.has(at) ? from.base[at] : minus_infinity<In>());
   }
   return result;
 }
@@ -395,15 +421,14 @@ class tile {
     if (map == element_map::none) {
       return;
     }
+    const int size = range_.size();
 #pragma unroll
     for (int j = 0; j < V; ++j) {
-#pragma unroll
-      for (int i = 0; i < width; ++i) {
-        if (range_.has(number(j) * width + i)) {
-          set_element<In>(vectors_[j], i, narrow<In>(mapped(element(j, i), map)));
-        }
+      if (number(j) < size) {
+        vectors_[j] = map == element_map::negate ? negated(vectors_[j]) : zeroed(vectors_[j]);
       }
     }
+    mask_edges();
     next_pass();
   }
 
@@ -478,37 +503,25 @@ class tile {
   /// What the kept exponentials are to be multiplied with.
   [[nodiscard]] __device__ T kept_factor() const { return kept_factor_; }
 
-  /// Writes value(element), or of what was kept of it, for every element of the range; `to`
-  /// corresponds to the range's base, in global memory if `global`, else in any.
-  template <bool kept, bool global, class Out, class Value>
-  __device__ void store(Out* to, const Value& value) const {
+  /// What store writes in place of part `part` of vector j: value(element), or value(what was kept
+  /// of it), of each.
+  template <bool kept, class Out, class Value>
+  [[nodiscard]] __device__ block16 values(int j, int part, const Value& value) const {
+    constexpr int each = vector_width<Out>;
+    return packed<Out>([&](int i) {
+      const int at = part * each + i;
+      return value(kept ? kept_[j * width + at] : element(j, at));
+    });
+  }
+
+  /// Writes result(j, part), a vector of results, for each vector of the range, which has
+  /// width / vector_width<Out> parts; `to` corresponds to the range's base, in global memory if
+  /// `global`, else in any.
+  template <bool global, class Out, class Result>
+  __device__ void store(Out* to, const Result& result) const {
     constexpr int each = vector_width<Out>;
     constexpr int parts = width / each;
-    const auto result = [&](int j, int part) {
-      return packed<Out>([&](int i) {
-        const int at = part * each + i;
-        return value(kept ? kept_[j * width + at] : element(j, at));
-      });
-    };
-    if (reinterpret_cast<std::uintptr_t>(to) % 16 != 0) {
-#pragma unroll
-      for (int j = 0; j < V; ++j) {
-        if (number(j) * width < range_.end) {
-#pragma unroll
-          for (int part = 0; part < parts; ++part) {
-            const block16 values = result(j, part);
-            const int at = number(j) * width + part * each;
-#pragma unroll
-            for (int i = 0; i < each; ++i) {
-              if (range_.has(at + i)) {
-                to[at + i] = stored_element<Out>(values, i);
-              }
-            }
-          }
-        }
-      }
-      return;
-    }
+    const bool aligned = reinterpret_cast<std::uintptr_t>(to) % 16 == 0;
     const int size = range_.size();
     const int end_whole = range_.end_whole();
     auto* whole = reinterpret_cast<block16*>(to) + first_ * parts;
@@ -525,7 +538,12 @@ class tile {
       for (int part = 0; part < parts; ++part) {
         last[part] = result(j, part);
       }
-      if (j == 0 && v * width < range_.head) {
+      if (!aligned) {
+#pragma unroll
+        for (int part = 0; part < parts; ++part) {
+          store_singly(to, v * width + part * each, last[part]);
+        }
+      } else if (j == 0 && v * width < range_.head) {
 #pragma unroll
         for (int part = 0; part < parts; ++part) {
           const int at = v * width + part * each;
@@ -554,21 +572,20 @@ class tile {
     }
   }
 
-  /// Writes one value in place of every element.
+ private:
+  /// Those elements of v, elements `at` and after, that are the range's, wherever `to` lies.
   template <class Out>
-  __device__ void fill(Out* to, Out value) const {
-#pragma unroll
-    for (int j = 0; j < V; ++j) {
-#pragma unroll
-      for (int i = 0; i < width; ++i) {
-        if (range_.has(number(j) * width + i)) {
-          to[number(j) * width + i] = value;
-        }
+  __device__ void store_singly(Out* to, int at, block16 v) const {
+#pragma unroll 1
+    for (int i = 0; i < vector_width<Out>; ++i) {
+      const Out first = stored_element<Out>(v, 0);
+      if (range_.has(at + i)) {
+        to[at + i] = first;
       }
+      v = next_elements(v, first);
     }
   }
 
- private:
   __device__ void mask_edges() {
     if (first_ * width < range_.head) {
       mask_head(vectors_[0], range_, first_);
@@ -581,6 +598,27 @@ class tile {
         }
       }
     }
+  }
+
+  __device__ static block16 negated(block16 v) {
+    constexpr block16 minus_zero =
+        sizeof(In) == 8   ? block16{{0, 1U << 31, 0, 1U << 31}}
+        : sizeof(In) == 4 ? block16{{1U << 31, 1U << 31, 1U << 31, 1U << 31}}
+                          : block16{{0x80008000U, 0x80008000U, 0x80008000U, 0x80008000U}};
+#pragma unroll
+    for (int w = 0; w < 4; ++w) {
+      v.words[w] ^= minus_zero.words[w];
+    }
+    return v;
+  }
+  __device__ static block16 zeroed(block16 v) {
+#pragma unroll
+    for (int i = 0; i < width; ++i) {
+      if (element_of<In>(v, i) > -infinity<T>) {
+        set_element<In>(v, i, In{});
+      }
+    }
+    return v;
   }
 
   __device__ static T largest_of(const block16& v) {

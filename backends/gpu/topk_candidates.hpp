@@ -30,8 +30,8 @@ struct candidate_list {
 };
 
 /// The k best of n entries to `ranked`, in order, absent ones last: of each is counted how many are
-/// before it, O(n^2) steps of the block's first `warps` warps together, but no barrier. They call it
-/// after one, and `ranked` is complete after the next.
+/// before it, O(n^2) steps of the block's first `warps` warps together, but no barrier. They call
+/// it after one, and `ranked` is complete after the next.
 template <int lanes>
 __device__ inline void rank_entries(const packed_entry* entries, int n, int k, int warps,
                                     packed_entry* ranked) {

@@ -72,8 +72,8 @@ __device__ void rank_many(const topk_arguments<In>& call, const In* x,
     memory.candidates.append(entry_of<packed_entry>::make(get(i), first - x + i));
   });
   __syncthreads();
-  rank_entries<lanes>(memory.candidates.entries, memory.candidates.found,
-                      static_cast<int>(call.k), static_cast<int>(blockDim.x) / lanes, ranked);
+  rank_entries<lanes>(memory.candidates.entries, memory.candidates.found, static_cast<int>(call.k),
+                      static_cast<int>(blockDim.x) / lanes, ranked);
 }
 
 /// The list of a span to `lists`, its chunks' states to call.parts; or, if there are no lists, the

@@ -134,8 +134,7 @@ __device__ inline void write_state(const topk_arguments<In>& call, std::int64_t 
 /// All results of a row from its k best in order, by all threads of the block.
 template <class In>
 __device__ inline void write_row(const topk_arguments<In>& call, const In* x, std::int64_t row,
-                                 const packed_entry* ranked,
-                                 const state<arithmetic_t<In>>& whole) {
+                                 const packed_entry* ranked, const state<arithmetic_t<In>>& whole) {
 #pragma unroll 1
   for (int i = static_cast<int>(threadIdx.x); i < call.k; i += static_cast<int>(blockDim.x)) {
     write_ranked<packed_entry>(call, x, row, i, ranked[i], whole);
