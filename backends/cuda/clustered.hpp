@@ -70,13 +70,13 @@ __global__ void __launch_bounds__(cluster_threads, sizeof(In) == 8 ? 2 : 4)
                                                  static_cast<int>(blockDim.x) / lanes, call.scale);
     const state<T> whole = combine_over_cluster<lanes>(block, call.scale, blocks, states);
     if (threadIdx.x == 0) {
-      result[0] = row_result<T>::of(whole, call.scale);
+      result[0] = row_result<T>::template of<op>(whole, call.scale);
     }
   }
   __syncthreads();
+  prefetch_successor(range, row, blocks, call);
   row_result<T> whole = result[0];
   whole.far = false;  // for the compiler: it is
-  prefetch_successor(range, row, blocks, call);
   write_tile<op, keep>(own, call.y + row * call.y_stride + (range.base - x), call, whole, warp.max);
 }
 

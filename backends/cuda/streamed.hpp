@@ -277,7 +277,7 @@ struct chunk_stream {
         const state<T> whole = exchange.template wait_for_row<lanes>(
             row, call.chunks, call.scale, [&](int j) -> state<T>& { return kept[j]; });
         if (is_first()) {
-          at.result[0] = row_result<T>::of(whole, call.scale);
+          at.result[0] = row_result<T>::template of<op>(whole, call.scale);
         }
       }
       if (is_first()) {

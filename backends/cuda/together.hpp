@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(chunk_threads, sizeof(In) == 8 ? 2 : 4)
         row, call.chunks, call.scale,
         [&](int j) -> state<T>& { return states[j * lanes + static_cast<int>(threadIdx.x)]; });
     if (threadIdx.x == 0) {
-      result[0] = row_result<T>::of(whole, call.scale);
+      result[0] = row_result<T>::template of<op>(whole, call.scale);
     }
   }
   __syncthreads();

@@ -49,17 +49,25 @@ __device__ inline Out canonical_nan() {
 template <class T>
 struct row_result {
   frame<T> whole;
-  T max;  ///< finite for an ordinary row; else it says of what kind the row is
-  T sum;
+  T max;             ///< finite for an ordinary row; else it says of what kind the row is
+  T sum;             ///< for log-softmax its logarithm
   bool far = false;  ///< a given maximum that each product of scale and element is rounded like
 
+  template <map_operation op>
   __device__ static row_result of(const state<T>& s, T scale) {
-    return {frame<T>::of(s.max, scale), s.max, s.sum};
+    return {frame<T>::of(s.max, scale), s.max, sum_for<op>(s.sum)};
   }
+  template <map_operation op>
   __device__ static row_result of(const max_sum<T>& given, T scale) {
     const bool empty = given.max == -infinity<T> || given.sum <= 0;
     const T max = given.sum != given.sum ? given.sum : empty ? -infinity<T> : given.max;
-    return {{scale, given.max, T{1}}, max, given.sum, is_far(max)};
+    return {{scale, given.max, T{1}}, max, sum_for<op>(given.sum), is_far(max)};
+  }
+
+ private:
+  template <map_operation op>
+  __device__ static T sum_for(T sum) {
+    return op == map_operation::log_softmax ? log(sum) : sum;
   }
 };
 
@@ -71,10 +79,9 @@ template <map_operation op, class Out, class T, class Body>
 __device__ inline void with_value(const row_result<T>& row, const Body& body) {
   constexpr bool log_of = op == map_operation::log_softmax;
   const frame<T>& f = row.whole;
-  const T log_sum = log_of ? log(row.sum) : T{0};
-  const T factor = log_of ? T{1} : 1 / row.sum;
+  const T factor = 1 / row.sum;
   const auto result = [&](T t) {
-    return log_of ? t - log_sum : exponential<precision::exact>(t) * factor;
+    return log_of ? t - row.sum : exponential<precision::exact>(t) * factor;
   };
   const bool is_ordinary = isfinite(row.max) && !row.far;
   if constexpr (!log_of && precision_for<Out> == precision::fast && sizeof(T) == 4) {
@@ -105,23 +112,25 @@ __device__ inline void write_tile(const tile<In, V>& tile, Out* to,
                                   const row_result<arithmetic_t<In>>& row, arithmetic_t<In> local) {
   using T = arithmetic_t<In>;
   const bool is_number = isfinite(row.max);
+  const block16 without_sum = repeated(value_without_sum(call, row.max));
   if constexpr (kept) {
-    if (is_number && call.given == nullptr) {
+    if (is_number) {
       const T factor =
           tile.kept_factor() * state<T>{local, 0}.factor(row.max, call.scale) / row.sum;
       tile.template store<once>(to, [&](int j, int part) {
         return tile.template values<true, Out>(j, part, [&](T e) { return e * factor; });
       });
-      return;
+    } else {
+      tile.template store<once>(to, [&](int, int) { return without_sum; });
     }
-  }
-  const block16 without_sum = repeated(value_without_sum(call, row.max));
-  with_value<op, Out>(row, [&](const auto& value, auto is_quick) {
-    tile.template store<once>(to, [&](int j, int part) {
-      const block16 values = tile.template values<false, Out>(j, part, value);
-      return is_quick() || is_number ? values : without_sum;
+  } else {
+    with_value<op, Out>(row, [&](const auto& value, auto is_quick) {
+      tile.template store<once>(to, [&](int j, int part) {
+        const block16 values = tile.template values<false, Out>(j, part, value);
+        return is_quick() || is_number ? values : without_sum;
+      });
     });
-  });
+  }
 }
 
 /// Asks for what is read when the calling block, which has `range` of row `row`, has gone. To be
@@ -190,17 +199,24 @@ __global__ void __launch_bounds__(256)
     const auto skew = reinterpret_cast<std::uintptr_t>(first) % 16 / sizeof(Out);
     to = reinterpret_cast<Out*>(stage) + skew + (to - first);
   }
-  row_result<T> result{};
-  T local = 0;
-  if (call.given == nullptr) {
-    const state<T> whole = fold_tile<lanes, precision_for<Out>, keep>(own, call.scale, row_lanes);
-    result = row_result<T>::of(whole, call.scale);
-    local = whole.max;
-  } else if (exists) {
-    result = row_result<T>::of(call.given[row], call.scale);
-  }
-  if (exists) {
-    write_tile<op, keep, !staged>(own, to, call, result, local);
+  const auto given = [&] { return row_result<T>::template of<op>(call.given[row], call.scale); };
+  if (keep && call.given != nullptr) {
+    if (exists) {
+      write_tile<op, false, !staged>(own, to, call, given(), T{0});
+    }
+  } else {
+    row_result<T> result{};
+    T local = 0;
+    if (keep || call.given == nullptr) {
+      const state<T> whole = fold_tile<lanes, precision_for<Out>, keep>(own, call.scale, row_lanes);
+      result = row_result<T>::template of<op>(whole, call.scale);
+      local = whole.max;
+    } else if (exists) {
+      result = given();
+    }
+    if (exists) {
+      write_tile<op, keep, !staged>(own, to, call, result, local);
+    }
   }
   if constexpr (staged) {
     __syncthreads();
@@ -230,7 +246,7 @@ __global__ void __launch_bounds__(row_threads, least_resident(sizeof(In) == 8 ? 
   const state<T> whole = combine_over_block<lanes>(warp, call.scale, memory);
   prefetch_successor(range, row, 1, call);
   write_tile<op, keep>(own, call.y + row * call.y_stride - range.head, call,
-                       row_result<T>::of(whole, call.scale), warp.max);
+                       row_result<T>::template of<op>(whole, call.scale), warp.max);
 }
 
 /// A chunk of a row whose state, or whose chunks' states, are known.
@@ -249,10 +265,10 @@ __global__ void __launch_bounds__(chunk_threads) map_chunk(const map_arguments<I
   own.apply(call.map);
   const row_result<T> result =
       call.given != nullptr
-          ? row_result<T>::of(call.given[row], call.scale)
-          : row_result<T>::of(combine_states<lanes>(call.parts + row * call.part_count,
-                                                    call.part_count, call.scale),
-                              call.scale);
+          ? row_result<T>::template of<op>(call.given[row], call.scale)
+          : row_result<T>::template of<op>(combine_states<lanes>(call.parts + row * call.part_count,
+                                                                 call.part_count, call.scale),
+                                           call.scale);
   write_tile<op, false>(own, call.y + row * call.y_stride + (range.base - x), call, result, T{0});
 }
 

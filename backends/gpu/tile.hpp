@@ -170,7 +170,18 @@ __device__ inline block16 repeated(Out x) {
   return v;
 }
 
-/// Writes those elements of a vector that are in [from, until); `to` is aligned to 16 bytes.
+/// Writes those elements of a vector that are in [from, until), one by one.
+template <class Out>
+__device__ inline void store_singly(Out* to, const block16& v, int from, int until) {
+#pragma unroll
+  for (int i = 0; i < vector_width<Out>; ++i) {
+    if (i >= from && i < until) {
+      to[i] = stored_element<Out>(v, i);
+    }
+  }
+}
+
+/// The same by fewer stores; `to` is aligned to 16 bytes.
 template <class Out>
 __device__ inline void store_elements(Out* to, block16 v, int from, int until) {
   constexpr int each = vector_width<Out>;
@@ -183,12 +194,7 @@ __device__ inline void store_elements(Out* to, block16 v, int from, int until) {
     }
     return;
   }
-#pragma unroll
-  for (int i = 0; i < each; ++i) {
-    if (i >= from && i < until) {
-      to[i] = stored_element<Out>(v, i);
-    }
-  }
+  store_singly(to, v, from, until);
 }
 
 /// Memory that may be read: from the first element of a matrix to its last.
@@ -521,11 +527,11 @@ class tile {
   __device__ void store(Out* to, const Result& result) const {
     constexpr int each = vector_width<Out>;
     constexpr int parts = width / each;
-    const bool aligned = reinterpret_cast<std::uintptr_t>(to) % 16 == 0;
     const int size = range_.size();
     const int end_whole = range_.end_whole();
+    const bool aligned = reinterpret_cast<std::uintptr_t>(to) % 16 == 0;
     auto* whole = reinterpret_cast<block16*>(to) + first_ * parts;
-    forget_origin(whole);
+    forget_origin(whole);  // one addition a vector, not a base's and an index's conversion
     block16 last[parts];
     bool has_last = false;
 #pragma unroll
@@ -541,7 +547,8 @@ class tile {
       if (!aligned) {
 #pragma unroll
         for (int part = 0; part < parts; ++part) {
-          store_singly(to, v * width + part * each, last[part]);
+          const int at = v * width + part * each;
+          store_singly(to + at, last[part], range_.head - at, range_.end - at);
         }
       } else if (j == 0 && v * width < range_.head) {
 #pragma unroll
@@ -573,19 +580,6 @@ class tile {
   }
 
  private:
-  /// Those elements of v, elements `at` and after, that are the range's, wherever `to` lies.
-  template <class Out>
-  __device__ void store_singly(Out* to, int at, block16 v) const {
-#pragma unroll 1
-    for (int i = 0; i < vector_width<Out>; ++i) {
-      const Out first = stored_element<Out>(v, 0);
-      if (range_.has(at + i)) {
-        to[at + i] = first;
-      }
-      v = next_elements(v, first);
-    }
-  }
-
   __device__ void mask_edges() {
     if (first_ * width < range_.head) {
       mask_head(vectors_[0], range_, first_);
