@@ -48,8 +48,9 @@ __global__ void __launch_bounds__(chunk_threads, sizeof(In) == 8 ? 2 : 4)
     }
   }
   __syncthreads();
-  write_tile<op, false>(own, call.y + row * call.y_stride + (range.base - x), call, result[0],
-                        T{0});
+  row_result<T> whole = result[0];
+  whole.far = false;  // for the compiler: it is
+  write_tile<op, false>(own, call.y + row * call.y_stride + (range.base - x), call, whole, T{0});
   if (threadIdx.x < lanes) {
     exchange.template leave<lanes>(row, call.chunks);
   }

@@ -74,7 +74,6 @@ __device__ inline state<T> combine_states(const state<T>* states, int count, T s
     });
   }
   return combine_each<lanes>(count, scale, [&](const auto& f) {
-#pragma unroll 4
     for (int i = first; i < count; i += lanes) {
       f(states[i]);
     }

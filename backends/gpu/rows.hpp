@@ -127,7 +127,8 @@ void launch_map_as(const map_call& call, const row_plan& plan, void* scratch,
         const std::int64_t blocks = divide_up(call.x.rows * plan.lanes, plan.threads);
         if constexpr (stages_rows) {
           const std::size_t row_bytes = static_cast<std::size_t>(call.x.cols) * sizeof(Out);
-          if (call.y_stride == call.x.cols && row_bytes % sector_bytes != 0) {
+          if (call.y_stride == call.x.cols && row_bytes % sector_bytes != 0 &&
+              row_bytes <= most_staged_bytes) {
             launch_shared(stream, map_rows_by_lanes<lanes, op, true, In, Out, v()>, blocks,
                           plan.threads,
                           static_cast<std::size_t>(plan.threads / plan.lanes) * row_bytes + 32,

@@ -109,22 +109,6 @@ __device__ inline void set_element(block16& v, int i, In x) {
   }
 }
 
-/// The elements of a vector without the first one, and x after them.
-template <class In>
-__device__ inline block16 next_elements(const block16& v, In x) {
-  if constexpr (std::is_same_v<In, double>) {
-    block16 result = {{v.words[2], v.words[3]}};
-    set_element(result, 1, x);
-    return result;
-  } else if constexpr (std::is_same_v<In, float>) {
-    return {{v.words[1], v.words[2], v.words[3], __float_as_uint(x)}};
-  } else {
-    const auto pair = [](std::uint32_t low, std::uint32_t high) { return low >> 16 | high << 16; };
-    return {{pair(v.words[0], v.words[1]), pair(v.words[1], v.words[2]),
-             pair(v.words[2], v.words[3]), pair(v.words[3], x.bits)}};
-  }
-}
-
 /// Element i of a vector as it is stored.
 template <class Out>
 __device__ inline Out stored_element(const block16& v, int i) {
@@ -308,15 +292,16 @@ __device__ inline void mask_tail(block16& loaded, const vector_range<In>& range,
   }
 }
 
-/// Vector v element by element, those outside the range -infinity. It happens at the ends of a
-/// matrix only, so that the code is short rather than quick.
+/// Vector v element by element, those outside the range -infinity.
 template <class In>
 __device__ inline block16 load_elements(const vector_range<In>& from, int v) {
-  block16 result;
-#pragma unroll 1
+  block16 result = no_elements<In>();
+#pragma unroll
   for (int i = 0; i < vector_width<In>; ++i) {
     const int at = v * vector_width<In> + i;
-    result = next_elements(result, from.has(at) ? from.base[at] : minus_infinity<In>());
+    if (from.has(at)) {
+      set_element(result, i, from.base[at]);
+    }
   }
   return result;
 }
