@@ -515,6 +515,24 @@ class tile {
     const int size = range_.size();
     const int end_whole = range_.end_whole();
     const bool aligned = reinterpret_cast<std::uintptr_t>(to) % 16 == 0;
+    const auto singly = [&](int j, int part, const block16& values) {
+      const int at = number(j) * width + part * each;
+      store_singly(to + at, values, range_.head - at, range_.end - at);
+    };
+    // In shared memory by a loop of its own: a branch at each vector is slower. The tiles of long
+    // rows would have too few registers for such a loop.
+    if (!global && !aligned) {
+#pragma unroll
+      for (int j = 0; j < V; ++j) {
+#pragma unroll
+        for (int part = 0; part < parts; ++part) {
+          if (number(j) < size) {
+            singly(j, part, result(j, part));
+          }
+        }
+      }
+      return;
+    }
     auto* whole = reinterpret_cast<block16*>(to) + first_ * parts;
     forget_origin(whole);  // one addition a vector, not a base's and an index's conversion
     block16 last[parts];
@@ -529,11 +547,10 @@ class tile {
       for (int part = 0; part < parts; ++part) {
         last[part] = result(j, part);
       }
-      if (!aligned) {
+      if (global && !aligned) {
 #pragma unroll
         for (int part = 0; part < parts; ++part) {
-          const int at = v * width + part * each;
-          store_singly(to + at, last[part], range_.head - at, range_.end - at);
+          singly(j, part, last[part]);
         }
       } else if (j == 0 && v * width < range_.head) {
 #pragma unroll
