@@ -101,14 +101,8 @@ __device__ inline float to_float(half x) { return __half2float(__ushort_as_half(
 __device__ inline float to_float(bfloat16 x) {
   return __uint_as_float(static_cast<std::uint32_t>(x.bits) << 16);
 }
-/// Rounded to nearest even. The NaN of the hardware is not the canonical one.
-__device__ inline half to_half(float x) {
-  return half::from_bits(__half_as_ushort(__float2half_rn(x)));
-}
-__device__ inline bfloat16 to_bfloat16(float x) {
-  return bfloat16::from_bits(__bfloat16_as_ushort(__float2bfloat16_rn(x)));
-}
-/// Two at once, the first in the low half.
+/// Two numbers, the first in the low half, rounded to nearest even. The NaN of the hardware is not
+/// the canonical one.
 __device__ inline std::uint32_t to_half_pair(float low, float high) {
   const __half2 pair = __floats2half2_rn(low, high);
   return static_cast<std::uint32_t>(__half_as_ushort(__low2half(pair))) |

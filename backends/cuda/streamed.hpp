@@ -137,12 +137,7 @@ __device__ inline void write_chunk(const vector_range<In>& range, const block16*
         store_vector(reinterpret_cast<block16*>(to + at), y);
         continue;
       }
-#pragma unroll
-      for (int i = 0; i < each; ++i) {
-        if (range.has(at + i)) {
-          to[at + i] = stored_element<Out>(y, i);
-        }
-      }
+      store_singly(to + at, y, range.head - at, range.end - at);
     }
   }
 }

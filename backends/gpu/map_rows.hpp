@@ -8,6 +8,8 @@
 
 #include <softfold/max_sum.hpp>
 
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <type_traits>
 
@@ -104,8 +106,9 @@ __device__ inline Out value_without_sum(const map_arguments<In, Out>& call, arit
   return max == -infinity<arithmetic_t<In>> ? call.empty : canonical_nan<Out>();
 }
 
-/// Writes a thread's tile of a row, to global memory if `once`. If `kept`, and no states were
-/// given, the tile keeps its exponentials in the frame of the maximum `local`.
+/// Writes a thread's tile of a row, to global memory if `once`. If `kept`, of the tile's
+/// exponentials, which are in the frame of the maximum `local`: the elements take no registers
+/// then.
 template <map_operation op, bool kept, bool once = true, class In, class Out, int V>
 __device__ inline void write_tile(const tile<In, V>& tile, Out* to,
                                   const map_arguments<In, Out>& call,

@@ -32,18 +32,6 @@ __device__ inline double widen(double x) { return x; }
 __device__ inline float widen(half x) { return to_float(x); }
 __device__ inline float widen(bfloat16 x) { return to_float(x); }
 
-/// The nearest Out; of a NaN, some NaN.
-template <class Out, class T>
-__device__ inline Out narrow(T x) {
-  if constexpr (std::is_same_v<Out, half>) {
-    return to_half(x);
-  } else if constexpr (std::is_same_v<Out, bfloat16>) {
-    return to_bfloat16(x);
-  } else {
-    return x;
-  }
-}
-
 /// A word's bits from number `first` on; none from 32 on.
 __device__ inline std::uint32_t bits_from(int first) {
   return shift_left(~std::uint32_t{0}, first > 0 ? first : 0);

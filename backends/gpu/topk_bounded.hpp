@@ -70,7 +70,7 @@ class bounded_row {
       raise(own, largest);
     }
     unsigned rest = own.reaching(least_from(first)) & wanted;
-    if (2 * gpu::count(ballot(count_bits(rest) > 1)) > lanes) {
+    if (is_most<lanes>(count_bits(rest) > 1)) {
       rest = without_late_ties(own, rest);
       many_ = true;
     }
@@ -261,6 +261,7 @@ __global__ void __launch_bounds__(lanes, least_resident(28))
   }
   const state<T> whole =
       call.folds ? combine_states<lanes>(states, pieces, call.scale) : state<T>{};
+  static_assert(kept_vectors * sizeof(block16) >= most_listed * sizeof(packed_entry));
   auto* const ranked = reinterpret_cast<packed_entry*>(shared);  // the vectors are not needed now
   rank_entries<lanes>(best.entries(), best.found(), k, 1, ranked);
   synchronize_warp();

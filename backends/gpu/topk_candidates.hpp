@@ -40,7 +40,7 @@ __device__ inline void rank_entries(const packed_entry* entries, int n, int k, i
   if (warp >= warps) {
     return;
   }
-  if (n <= lanes) {  // a warp compares all with an entry at once
+  if (n <= lanes && warps > 1) {  // a warp compares all with an entry at once
     const packed_entry own = lane < n ? entries[lane] : 0;
     for (int i = warp; i < n; i += warps) {
       const packed_entry e = entries[i];
@@ -359,8 +359,9 @@ __device__ inline void look_at_kept(const topk_arguments<In>& call, std::int64_t
     if (first < 0) {
       reaching &= ~0U << -first;
     }
-    if (first + width > call.cols) {
-      reaching &= (1U << (call.cols - first)) - 1U;
+    const std::int64_t rest = call.cols - first;  // elements to the row's end
+    if (rest < width) {
+      reaching &= rest > 0 ? (1U << rest) - 1U : 0U;
     }
     int at = reaching != 0 ? atomicAdd(&memory.candidates.found, count_bits(reaching)) : 0;
     for (; reaching != 0; reaching &= reaching - 1) {

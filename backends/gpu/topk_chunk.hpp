@@ -154,7 +154,8 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
       const T value = core::value_of_key<T>(bound);
       const unsigned ties = wanted != 0 ? wanted & ~own.exceeding(value) : 0U;
       if (__syncthreads_or(is_most<lanes>(ties != 0) ? 1 : 0) != 0) {
-        wanted = (wanted & ~ties) | first_of_ties<lanes>(own, ties, value, k, memory);
+        // Masked elements before the row equal a bound of -infinity.
+        wanted = (wanted & ~ties) | first_of_ties<lanes>(own, ties, value, k + range.head, memory);
       }
     }
     if (wanted != 0) {
@@ -192,7 +193,8 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
       }
     }
   }
-  auto* const ranked = reinterpret_cast<packed_entry*>(memory.vectors);
+  static_assert(sizeof(memory.vectors) >= most_listed * sizeof(packed_entry));
+  auto* const ranked = reinterpret_cast<packed_entry*>(memory.vectors);  // not needed any more
   if (!memory.lost && memory.candidates.found <= candidate_list::capacity) {
     const int ranking = call.folds && 2 * chunks <= warps ? warps - chunks : warps;
     rank_entries<lanes>(memory.candidates.entries, memory.candidates.found, k, ranking, ranked);

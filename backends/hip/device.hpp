@@ -70,9 +70,6 @@ __device__ inline std::uint32_t rounded_to_bfloat16(float x) {
   const std::uint32_t bits = __float_as_uint(x);
   return x != x ? bits | 0x400000U : bits + 0x7fffU + (bits >> 16 & 1U);
 }
-__device__ inline bfloat16 to_bfloat16(float x) {
-  return bfloat16::from_bits(static_cast<std::uint16_t>(rounded_to_bfloat16(x) >> 16));
-}
 /// Two at once, the first in the low half.
 __device__ inline std::uint32_t to_half_pair(float low, float high) {
   return std::uint32_t{to_half(low).bits} | std::uint32_t{to_half(high).bits} << 16;

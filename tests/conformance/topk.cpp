@@ -155,6 +155,45 @@ TEST_CASE_TEMPLATE("rows of one special value", T, SOFTFOLD_TEST_INPUT_TYPES) {
   }
 }
 
+// Backends read whole vectors: what lies before a row, or after it, is no element of it.
+TEST_CASE_TEMPLATE("rows of -infinity, with few numbers or none, wherever they begin", T,
+                   SOFTFOLD_TEST_INPUT_TYPES) {
+  queue q;
+  for (const std::int64_t cols : {31, 700, 2049, 9000, 20011}) {
+    for (const std::int64_t offset : {1, 3, 7}) {
+      for (const std::int64_t numbers : {0, 2, 5}) {
+        problem<T> p({2, cols, distribution::normal, 1, 3, offset, 36500});
+        for (std::int64_t c = 0; c < cols; ++c) {
+          if (c % (cols / 6) != 1 || c / (cols / 6) >= numbers) {
+            p.x(0, c) = T(-infinity<T>);
+          }
+        }
+        p.commit();
+        check_every_k<T, T, std::int32_t>(q, p);
+      }
+    }
+  }
+}
+
+// A part of a row with fewer elements than are chosen bounds nothing.
+TEST_CASE_TEMPLATE("rows whose last part has fewer elements than k, or hardly more", T,
+                   SOFTFOLD_TEST_INPUT_TYPES) {
+  queue q;
+  const std::int64_t width = 16 / static_cast<std::int64_t>(sizeof(T));
+  for (const std::int64_t parts : {1, 3}) {
+    for (const std::int64_t vectors : {1, 20, 40, 64}) {
+      const std::int64_t cols = parts * 2048 * width + vectors * width - 1;
+      for (const distribution kind : {distribution::normal, distribution::few_values}) {
+        problem<T> p({1, cols, kind, 1, 0, 1, 36750});
+        const auto columns = expected_columns(p, 128);
+        for (const std::int64_t k : {5, 64, 128}) {
+          check_topk<T, std::int32_t>(q, p, k, columns);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE_TEMPLATE("neighbours in the order are told apart", T, SOFTFOLD_TEST_INPUT_TYPES) {
   // Every column next to the other in value, around 1, around 0 and at both ends.
   queue q;
