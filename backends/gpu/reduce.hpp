@@ -36,8 +36,8 @@ inline constexpr int few_states = 8;
 /// `lanes`.
 template <int lanes>
 __device__ inline int first_combined(int count) {
-  const auto thread = static_cast<int>(threadIdx.x);
-  return count <= few_states ? thread % few_states : thread % lanes;  // no division by a variable
+  const int members = count <= few_states ? few_states : lanes;  // a power of two
+  return static_cast<int>(threadIdx.x) & (members - 1);
 }
 
 /// The combination of `count` states, of which each lane of a warp brings those from number

@@ -154,8 +154,9 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
       const T value = core::value_of_key<T>(bound);
       const unsigned ties = wanted != 0 ? wanted & ~own.exceeding(value) : 0U;
       if (__syncthreads_or(is_most<lanes>(ties != 0) ? 1 : 0) != 0) {
-        // Masked elements before the row equal a bound of -infinity.
-        wanted = (wanted & ~ties) | first_of_ties<lanes>(own, ties, value, k + range.head, memory);
+        // Masked elements before a row, less than a vector's, equal a bound of -infinity.
+        const int most = k + vector_width<In>;
+        wanted = (wanted & ~ties) | first_of_ties<lanes>(own, ties, value, most, memory);
       }
     }
     if (wanted != 0) {
