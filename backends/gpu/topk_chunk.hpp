@@ -182,7 +182,7 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
   }
   look_at_kept<lanes>(call, column, k + 2 * lanes, bound, memory);
 
-  // Some warps combine states while the others rank, if those are half of them or more.
+  // The state of a single chunk is combined by one warp while the others rank.
   if (call.folds) {
     for (int chunk = warps - 1 - warp; chunk < chunks; chunk += warps) {
       const state<T> s = combine_states<lanes>(warp_states + chunk * warps, warps, call.scale);
@@ -197,7 +197,7 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
   static_assert(sizeof(memory.vectors) >= most_listed * sizeof(packed_entry));
   auto* const ranked = reinterpret_cast<packed_entry*>(memory.vectors);  // not needed any more
   if (!memory.lost && memory.candidates.found <= candidate_list::capacity) {
-    const int ranking = call.folds && 2 * chunks <= warps ? warps - chunks : warps;
+    const int ranking = call.folds && chunks == 1 ? warps - 1 : warps;
     rank_entries<lanes>(memory.candidates.entries, memory.candidates.found, k, ranking, ranked);
   } else {
     rank_many<lanes>(call, x, span, largest, bound, memory, ranked);

@@ -37,7 +37,7 @@ TUNED = {
     "topk_rows_by_lanes": 0,
     "topk_rows_by_sorting": 0,
     "topk_bounded": 0,
-    "topk_chunks": 16,
+    "topk_chunks": 8,
     "topk_merge": 0,
 }
 
