@@ -113,7 +113,7 @@ row_plan in_chunks(std::int64_t vectors) {
   // A row without columns is a chunk, too: of nothing.
   plan.chunks =
       static_cast<int>(std::max<std::int64_t>((vectors + chunk_vectors - 1) / chunk_vectors, 1));
-  plan.threads = 64;
+  plan.threads = least_chunk_threads;
   while (plan.threads < chunk_threads && plan.threads * chunk_vectors_each < vectors) {
     plan.threads *= 2;
   }

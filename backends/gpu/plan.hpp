@@ -67,6 +67,7 @@ struct row_plan {
 /// Vectors that one thread block takes of a chunk: 32 KiB in flight for each block, several blocks
 /// on a multiprocessor. Rows of less have smaller blocks.
 inline constexpr int chunk_threads = 256;
+inline constexpr int least_chunk_threads = 64;
 inline constexpr int chunk_vectors_each = 8;
 inline constexpr int chunk_vectors = chunk_threads * chunk_vectors_each;
 

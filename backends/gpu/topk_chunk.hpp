@@ -197,7 +197,8 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
   static_assert(sizeof(memory.vectors) >= most_listed * sizeof(packed_entry));
   auto* const ranked = reinterpret_cast<packed_entry*>(memory.vectors);  // not needed any more
   if (!memory.lost && memory.candidates.found <= candidate_list::capacity) {
-    const int ranking = call.folds && chunks == 1 ? warps - 1 : warps;
+    constexpr bool has_several = least_chunk_threads > lanes;
+    const int ranking = has_several && call.folds && chunks == 1 ? warps - 1 : warps;
     rank_entries<lanes>(memory.candidates.entries, memory.candidates.found, k, ranking, ranked);
   } else {
     rank_many<lanes>(call, x, span, largest, bound, memory, ranked);
