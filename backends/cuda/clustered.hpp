@@ -55,6 +55,10 @@ __global__ void __launch_bounds__(cluster_threads, sizeof(In) == 8 ? 2 : 4)
   const In* const x = call.x + row * call.x_stride;
   const vector_range<In> range(x, call.cols, call.memory, std::int64_t{cluster::rank()} * part,
                                part, sector_bytes);
+  int column = static_cast<int>(range.base - x);  // of the part
+  if constexpr (!keep) {
+    forget_origin(column);  // or the registers that the elements leave would hold its factors
+  }
   tile<In, V> own(range, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
   own.load_long();
   own.apply(call.map);
@@ -74,10 +78,11 @@ __global__ void __launch_bounds__(cluster_threads, sizeof(In) == 8 ? 2 : 4)
     }
   }
   __syncthreads();
-  prefetch_successor(range, row, blocks, call);
+  const In* const base = keep ? range.base : x + column;
+  prefetch_successor(base, range.size(), row, blocks, call);
   row_result<T> whole = result[0];
   whole.far = false;  // for the compiler: it is
-  write_tile<op, keep>(own, call.y + row * call.y_stride + (range.base - x), call, whole, warp.max);
+  write_tile<op, keep>(own, call.y + row * call.y_stride + (base - x), call, whole, warp.max);
 }
 
 #else

@@ -136,12 +136,12 @@ __device__ inline void write_tile(const tile<In, V>& tile, Out* to,
   }
 }
 
-/// Asks for what is read when the calling block, which has `range` of row `row`, has gone. To be
-/// called between a block's last read and its first write, when it would have nothing under way.
-/// Earlier, or for more rows than the device holds at once, the cache would lose lines before they
-/// are read.
+/// Asks for what is read when the calling block, which has the vectors at `from` of row `row`, has
+/// gone. To be called between a block's last read and its first write, when it would have nothing
+/// under way. Earlier, or for more rows than the device holds at once, the cache would lose lines
+/// before they are read.
 template <class In, class Out>
-__device__ inline void prefetch_successor(const vector_range<In>& range, std::int64_t row,
+__device__ inline void prefetch_successor(const In* from, int vectors, std::int64_t row,
                                           int blocks_of_row, const map_arguments<In, Out>& call) {
   if constexpr (prefetches) {
     constexpr int threads_at_once = 1024;  // of a multiprocessor, by their registers
@@ -149,8 +149,8 @@ __device__ inline void prefetch_successor(const vector_range<In>& range, std::in
     const int blocks = multiprocessors() * threads_at_once / static_cast<int>(blockDim.x);
     const std::int64_t ahead = blocks / blocks_of_row;
     const int first = static_cast<int>(threadIdx.x) * line;
-    if (row + ahead < call.rows && first < range.size()) {
-      prefetch_line(range.base + ahead * call.x_stride + first * vector_range<In>::width);
+    if (row + ahead < call.rows && first < vectors) {
+      prefetch_line(from + ahead * call.x_stride + first * vector_width<In>);
     }
   }
 }
@@ -250,7 +250,7 @@ __global__ void __launch_bounds__(row_threads, least_resident(sizeof(In) == 8 ? 
   own.apply(call.map);
   const state<T> warp = fold_part<lanes, precision_for<Out>, keep>(own, call.scale);
   const state<T> whole = combine_over_block<lanes>(warp, call.scale, memory);
-  prefetch_successor(range, row, 1, call);
+  prefetch_successor(range.base, range.size(), row, 1, call);
   write_tile<op, keep>(own, call.y + row * call.y_stride - range.head, call,
                        row_result<T>::template of<op>(whole, call.scale), warp.max);
 }

@@ -26,7 +26,7 @@ FRAME_SIZE = 0x11  # a symbol's number and its bytes of stack
 TUNED = {
     "map_rows_by_lanes": 8,
     "map_row_by_block": 0,
-    "map_row_by_cluster": 8,
+    "map_row_by_cluster": 0,
     "map_streamed_chunks": 0,
     "map_chunks_together": 16,
     "map_chunk": 0,
