@@ -9,10 +9,10 @@ function(softfold_host_sources target)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
     list(APPEND sources isa/avx2.cpp isa/avx512.cpp)
     set_source_files_properties("${directory}/isa/avx2.cpp" PROPERTIES
-      COMPILE_OPTIONS "-mavx2;-mfma;-mf16c")
+      COMPILE_OPTIONS "-mavx2;-mfma;-mf16c;-mprfchw")
     # g++ 12 warns of its own intrinsics' undefined operands.
     set_source_files_properties("${directory}/isa/avx512.cpp" PROPERTIES COMPILE_OPTIONS
-      "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mfma;-mf16c;$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized;-Wno-uninitialized>")
+      "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mfma;-mf16c;-mprfchw;$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized;-Wno-uninitialized>")
   endif()
   list(TRANSFORM sources PREPEND "${directory}/")
   # Kokkos' compiler wrapper takes every source for one of CUDA's, which the vectors here are not.

@@ -52,6 +52,9 @@ class topk_batch {
     for (int i = 0; i < lanes; ++i) {
       x[i] = static_cast<const T*>(rows_.x) + (r + (i < count ? i : count - 1)) * rows_.x_stride;
     }
+    if (count == lanes) {
+      ask_for_results(r + lanes);
+    }
     const unsigned refused =
         rows_.cols >= least_by_fours ? list<true>(x) | list_elements(x) : list<false>(x);
     const unsigned all = (1u << count) - 1u;
@@ -96,6 +99,28 @@ class topk_batch {
     }
   }
 
+  /// The results' lines of the rows from r on: each is written in pieces, and would be waited for.
+  SOFTFOLD_INLINE void ask_for_results(std::int64_t r) const {
+    const std::size_t value_bytes[] = {sizeof(A), sizeof(T)};
+    ask_for_lines(rows_.indices, r, rows_.indices_stride, rows_.wide_indices ? 8 : 4);
+    if (rows_.values != nullptr) {
+      ask_for_lines(rows_.values, r, rows_.values_stride, value_bytes[rows_.values_as_input]);
+    }
+    if (rows_.probabilities != nullptr) {
+      ask_for_lines(rows_.probabilities, r, rows_.probabilities_stride,
+                    value_bytes[rows_.probabilities_as_input]);
+    }
+  }
+  static SOFTFOLD_INLINE void ask_for_lines(const void* y, std::int64_t r, std::int64_t stride,
+                                            std::size_t bytes) {
+    const auto row = static_cast<std::uintptr_t>(stride) * bytes;
+    const auto first = reinterpret_cast<std::uintptr_t>(y) + static_cast<std::uintptr_t>(r) * row;
+    const std::uintptr_t step = row > 64 ? row : 64;  // a line
+    for (std::uintptr_t at = 0; at < size * row; at += step) {
+      prefetch_to_write(reinterpret_cast<const void*>(first + at));
+    }
+  }
+
   static SOFTFOLD_INLINE void ask_for(std::uintptr_t next, bool small) {
     if (small) {
 #pragma GCC unroll 16
@@ -135,6 +160,12 @@ class topk_batch {
         }
         ask_for(next, small);
         next += size * sizeof(T) * size;
+        if constexpr (fours) {
+#pragma GCC unroll 16
+          for (int i = 0; i < lanes; ++i) {
+            prefetch(x[i] + column + lanes);
+          }
+        }
       } else {
 #pragma GCC unroll 16
         for (int i = 0; i < lanes; ++i) {
@@ -271,9 +302,40 @@ class topk_batch {
     return refused;
   }
 
+  /// Whether a row's results are a vector, and come by transposing the lists'.
+  static constexpr bool transposes = entries - 1 <= lanes;
+
+  /// Element j of row i's results is lane i of result(j). A bit of `done` for each row.
+  template <class Out, class Result>
+  SOFTFOLD_INLINE void write_rows(Out* y, std::int64_t stride, unsigned done,
+                                  const Result& result) const {
+    const auto k = static_cast<int>(rows_.k);
+    V tile[size];
+#pragma GCC unroll 16
+    for (int j = 0; j < lanes; ++j) {
+      tile[j] = j < entries - 1 ? result(j) : V(A{0});
+    }
+    transpose(tile);
+#pragma GCC unroll 16
+    for (int i = 0; i < lanes; ++i) {
+      if ((done >> i & 1u) != 0) {
+        tile[i].store(y + i * stride, k);
+      }
+    }
+  }
+
   SOFTFOLD_INLINE void write_indices(std::int64_t r, unsigned done) const {
     const std::int64_t k = rows_.k;
     const std::int64_t offset = rows_.column_offset;
+    if (transposes && !rows_.wide_indices) {
+      auto* const to = static_cast<std::int32_t*>(rows_.indices) + r * rows_.indices_stride;
+      write_rows(reinterpret_cast<float*>(to), rows_.indices_stride, done, [&](int j) {
+        keys columns;
+        __builtin_memcpy(&columns, columns_[j], sizeof columns);
+        return __builtin_bit_cast(V, columns + static_cast<std::int32_t>(offset));
+      });
+      return;
+    }
     for (; done != 0; done &= done - 1) {
       const int i = __builtin_ctz(done);
       const std::int64_t at = (r + i) * rows_.indices_stride;
@@ -304,6 +366,10 @@ class topk_batch {
   }
   template <class Out, class F>
   SOFTFOLD_INLINE void write_values_as(Out* y, std::int64_t stride, unsigned done, F&& f) const {
+    if constexpr (transposes) {
+      write_rows(y, stride, done, [&](int j) { return f(values_[j]); });
+      return;
+    }
     Out results[static_cast<unsigned>(entries)][size];
     const std::int64_t k = rows_.k;
     for (std::int64_t j = 0; j < k; ++j) {
@@ -324,8 +390,8 @@ class topk_batch {
   std::int32_t column_mask_ = 2 * lanes - 1;  // covers the columns that fill up the last tile
   V sum_;
   keys best_[static_cast<unsigned>(entries)];
-  V values_[static_cast<unsigned>(entries)];
-  std::int32_t columns_[static_cast<unsigned>(entries)][size];
+  V values_[static_cast<unsigned>(entries)] = {};
+  std::int32_t columns_[static_cast<unsigned>(entries)][size] = {};
 };
 
 /// Rows of the call that are left undone, a bit for each.

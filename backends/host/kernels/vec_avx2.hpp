@@ -228,6 +228,7 @@ SOFTFOLD_INLINE void prefetch(const void* p) {
 SOFTFOLD_INLINE void prefetch_l2(const void* p) {
   _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1);
 }
+SOFTFOLD_INLINE void prefetch_to_write(const void* p) { __builtin_prefetch(p, 1); }
 SOFTFOLD_INLINE void end_of_stream() { _mm_sfence(); }
 
 }  // namespace

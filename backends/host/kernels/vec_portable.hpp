@@ -209,6 +209,8 @@ using key_vector = std::uint64_t;
 SOFTFOLD_INLINE void prefetch(const void* p) { __builtin_prefetch(p); }
 /// The same, as far as the second-level cache.
 SOFTFOLD_INLINE void prefetch_l2(const void* p) { __builtin_prefetch(p, 0, 2); }
+/// To the first-level cache, for a write.
+SOFTFOLD_INLINE void prefetch_to_write(const void* p) { __builtin_prefetch(p, 1); }
 /// Orders streamed stores before what other threads read next.
 SOFTFOLD_INLINE void end_of_stream() {}
 
