@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What the scripts need installed, and how they install it. Sourced by scripts/demo and
-# scripts/test.
+# What the scripts need installed, and how they install it. Sourced by them.
 
 # Debian package names. These lists are the only place that has them.
 build_packages=(g++ cmake ninja-build libtbb-dev zlib1g-dev libcli11-dev nlohmann-json3-dev)
@@ -8,6 +7,8 @@ test_packages=("${build_packages[@]}" doctest-dev pkg-config python3 abigail-too
                libopenmpi-dev openmpi-bin)
 check_packages=(libtrilinos-kokkos-dev libbenchmark-dev clang libclang-rt-14-dev clang-format-14
                 hipcc libamdhip64-dev rocm-device-libs clang-15 llvm-15)
+aarch64_packages=(cmake ninja-build g++-aarch64-linux-gnu qemu-user)
+aarch64_libraries=(doctest-dev libtbb-dev libtbb12 libtbbmalloc2 libtbbbind-2-5 zlib1g zlib1g-dev)
 
 # say TEXT: a line of the script's own, apart from the tools' output.
 say() { printf '==> %s\n' "$*"; }
