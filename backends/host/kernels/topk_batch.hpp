@@ -19,6 +19,12 @@ namespace {
 inline constexpr std::int64_t most_batched = 8;
 inline constexpr std::int64_t most_batched_columns = 1024;
 
+/// Out of line: the results of all kinds share it, or compilers take minutes for their copies.
+template <class V, unsigned size>
+__attribute__((noinline)) void transpose_results(V (&tile)[size]) {
+  transpose(tile);
+}
+
 /// Lists of `entries` - 1 elements; the last entry tells whether the one before is certain.
 template <class T, int entries, bool fold, bool scaled>
 class topk_batch {
@@ -315,12 +321,10 @@ class topk_batch {
     for (int j = 0; j < lanes; ++j) {
       tile[j] = j < entries - 1 ? result(j) : V(A{0});
     }
-    transpose(tile);
-#pragma GCC unroll 16
-    for (int i = 0; i < lanes; ++i) {
-      if ((done >> i & 1u) != 0) {
-        tile[i].store(y + i * stride, k);
-      }
+    transpose_results(tile);
+    for (; done != 0; done &= done - 1) {
+      const int i = __builtin_ctz(done);
+      tile[i].store(y + i * stride, k);
     }
   }
 
