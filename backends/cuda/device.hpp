@@ -40,6 +40,16 @@ __device__ inline T shuffle_xor(T value, int mask) {
   return __shfl_xor_sync(0xffffffffU, value, mask);
 }
 
+/// The largest and the least value of a warp's lanes.
+template <int lanes>
+__device__ inline std::uint32_t max_over_warp(std::uint32_t value) {
+  return __reduce_max_sync(0xffffffffU, value);
+}
+template <int lanes>
+__device__ inline std::uint32_t min_over_warp(std::uint32_t value) {
+  return __reduce_min_sync(0xffffffffU, value);
+}
+
 /// The value of lane `from`.
 template <class T>
 __device__ inline T shuffle(T value, int from) {

@@ -125,10 +125,9 @@ row_plan in_chunks(std::int64_t vectors) {
 /// than there is room for their states.
 int span_of_chunks(std::int64_t chunks, std::int64_t rows, const device_limits& device) {
   constexpr std::int64_t most_lists = 256;
-  constexpr std::int64_t most_chunks = 128;
   const std::int64_t blocks = 6 * std::int64_t{device.multiprocessors};
   const std::int64_t lists = std::clamp<std::int64_t>((blocks + rows - 1) / rows, 1, most_lists);
-  return static_cast<int>(std::min((chunks + lists - 1) / lists, most_chunks));
+  return static_cast<int>(std::min<std::int64_t>((chunks + lists - 1) / lists, most_span));
 }
 
 row_plan in_chunks_read_twice(std::int64_t vectors, const device_limits& device) {

@@ -74,6 +74,9 @@ inline constexpr int chunk_vectors = chunk_threads * chunk_vectors_each;
 /// Top-k up to here keeps a list of candidates in shared memory.
 inline constexpr int most_listed = 128;
 
+/// Chunks of a block that makes such a list, at most: there is room for their states.
+inline constexpr int most_span = 128;
+
 /// Threads of a block that holds a row, and of one that holds a part of one, at most.
 inline constexpr int row_threads = 512;
 inline constexpr int cluster_threads = 256;

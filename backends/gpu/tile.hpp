@@ -212,8 +212,16 @@ struct vector_range {
     end = rest < 0                               ? 0
           : rest < std::int64_t{vectors} * width ? static_cast<int>(rest)
                                                  : vectors * width;
-    head = first_vector == 0 ? head : 0;
-    base += first_vector * width;
+    move_to(first_vector);
+  }
+  /// The part of `whole`, a range of this row from vector whole_first on, that has `vectors`
+  /// vectors from number `first` of it on. The row itself takes no registers, as `whole` would.
+  __device__ vector_range(const In* row, const vector_range& whole, std::int64_t whole_first,
+                          int first, int vectors)
+      : vector_range(row, 0, whole.memory) {
+    const int rest = whole.end - first * width;
+    end = rest < vectors * width ? rest : vectors * width;
+    move_to(whole_first + first);
   }
 
   /// Vectors, and those that end inside the range.
@@ -230,6 +238,12 @@ struct vector_range {
     return base >= memory.begin && base + size() * width <= memory.end;
   }
   [[nodiscard]] __device__ bool has(int element) const { return element >= head && element < end; }
+
+ private:
+  __device__ void move_to(std::int64_t first_vector) {
+    head = first_vector == 0 ? head : 0;
+    base += first_vector * width;
+  }
 };
 
 template <class In>
@@ -361,7 +375,9 @@ class tile {
     forget_origin(from);
 #pragma unroll
     for (int j = 0; j < V; ++j) {
-      vectors_[j] = gpu::load_vector<once>(from + static_cast<unsigned>(j * step_));
+      vectors_[j] = gpu::load_vector<once>(from);
+      from += static_cast<unsigned>(step_);
+      forget_origin(from);
     }
   }
 

@@ -79,7 +79,9 @@ void launch_topk_with(const topk_call& call, const topk_plan& plan, void* scratc
                               ? reinterpret_cast<packed_entry*>(memory + sizes.keys + sizes.states)
                               : nullptr;
       const std::size_t states = arguments.folds ? plan.span * (plan.threads / lanes + 1) : 0;
-      launch_shared(stream, topk_chunks<lanes, In>, call.x.rows * plan.spans(), plan.threads,
+      void (*const kernel)(topk_arguments<In>, packed_entry*) =
+          lists == nullptr ? topk_chunks<lanes, true, In> : topk_chunks<lanes, false, In>;
+      launch_shared(stream, kernel, call.x.rows * plan.spans(), plan.threads,
                     states * sizeof(state<T>), arguments, lists);
       if (lists != nullptr) {
         launch_next(stream, topk_merge<lanes, In>, call.x.rows, merge_threads, 0, arguments,

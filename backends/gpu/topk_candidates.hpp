@@ -50,14 +50,30 @@ __device__ inline void rank_entries(const packed_entry* entries, int n, int k, i
       }
     }
   } else {
-    for (int i = static_cast<int>(threadIdx.x); i < n; i += warps * lanes) {
-      const packed_entry e = entries[i];
-      int before = 0;
-      for (int j = 0; j < n; ++j) {
-        before += entries[j] > e ? 1 : 0;
+    const int thread = static_cast<int>(threadIdx.x);
+    if (2 * n <= warps * lanes) {  // two lanes compare all with an entry
+      const int i = thread / 2;
+      if (i - lane / 2 < n) {  // a whole warp's condition
+        const packed_entry e = i < n ? entries[i] : 0;
+        int before = 0;
+        for (int j = thread & 1; j < n; j += 2) {
+          before += entries[j] > e ? 1 : 0;
+        }
+        before += shuffle_xor(before, 1);
+        if (i < n && before < k) {
+          ranked[before] = e;
+        }
       }
-      if (before < k) {
-        ranked[before] = e;
+    } else {
+      for (int i = thread; i < n; i += warps * lanes) {
+        const packed_entry e = entries[i];
+        int before = 0;
+        for (int j = 0; j < n; ++j) {
+          before += entries[j] > e ? 1 : 0;
+        }
+        if (before < k) {
+          ranked[before] = e;
+        }
       }
     }
   }
@@ -83,12 +99,8 @@ __device__ inline std::uint32_t bound_of_maxima(const std::uint32_t (&keys)[each
   if (present < k) {
     return 0;
   }
-  for (int mask = lanes / 2; mask > 0; mask /= 2) {
-    const std::uint32_t other_low = shuffle_xor(low, mask);
-    const std::uint32_t other_high = shuffle_xor(high, mask);
-    low = other_low < low ? other_low : low;
-    high = other_high > high ? other_high : high;
-  }
+  low = min_over_warp<lanes>(low);
+  high = max_over_warp<lanes>(high);
   ++high;  // no key reaches it; 0 after NaN's key, for 2^32: differences are right
   while (high - low > step) {
     const std::uint32_t middle = low + (high - low) / 2;
@@ -111,11 +123,77 @@ __device__ inline std::uint32_t bound_of_maxima(const std::uint32_t (&keys)[each
   for (int i = 0; i < each; ++i) {
     bound = keys[i] >= low && keys[i] < bound ? keys[i] : bound;
   }
-  for (int mask = lanes / 2; mask > 0; mask /= 2) {
-    const std::uint32_t other = shuffle_xor(bound, mask);
-    bound = other < bound ? other : bound;
+  return min_over_warp<lanes>(bound);
+}
+
+/// Shared memory of bound_by_bins.
+using bound_memory = bins_memory<64>;
+
+/// A key that the k-th largest of a block's keys, one of every thread, reaches, and `reach` of them
+/// in all; 0 if fewer than k are not 0. By their numbers in bins, one time: if many share a bin,
+/// many more than k reach it. A warp goes through fewer steps than one that halves the keys' range
+/// by itself while the others wait. All threads of the block call it, with a barrier between two
+/// calls.
+template <int lanes>
+__device__ inline std::uint32_t bound_by_bins(std::uint32_t key, int k, int& reach,
+                                              bound_memory& memory) {
+  int thread = static_cast<int>(threadIdx.x);
+  forget_origin(thread);  // or the caller's loop would keep the numbers
+  const int lane = thread % lanes;
+  const int warp = thread / lanes;
+  constexpr std::uint32_t none = ~std::uint32_t{0};
+  static_assert(bound_memory::bins <= least_chunk_threads);
+  if (thread < bound_memory::bins) {
+    memory.histogram[thread] = 0;
   }
-  return bound;
+  std::uint32_t low = min_over_warp<lanes>(key != 0 ? key : none);
+  std::uint32_t high = max_over_warp<lanes>(key);
+  if (lane == 0) {
+    memory.lowest[warp] = low;
+    memory.highest[warp] = high;
+  }
+  __syncthreads();
+  const bool has_warp = lane < static_cast<int>(blockDim.x) / lanes;
+  low = min_over_warp<lanes>(has_warp ? static_cast<std::uint32_t>(memory.lowest[lane]) : none);
+  high = max_over_warp<lanes>(has_warp ? static_cast<std::uint32_t>(memory.highest[lane]) : 0);
+  const int shift = shift_to_bins(high - low, memory);
+  if (key != 0) {
+    atomicAdd(&memory.histogram[(high - key) >> shift], 1U);  // the largest in the first bin
+  }
+  __syncthreads();
+  // Every warp looks for the k-th by itself.
+  constexpr int each = bound_memory::bins / lanes;
+  int counts[each];
+  int own = 0;
+#pragma unroll
+  for (int i = 0; i < each; ++i) {
+    counts[i] = static_cast<int>(memory.histogram[lane * each + i]);
+    own += counts[i];
+  }
+  int up_to = own;
+#pragma unroll
+  for (int step = 1; step < lanes; step *= 2) {
+    const int other = shuffle(up_to, (lane - step) & (lanes - 1));
+    up_to += lane >= step ? other : 0;
+  }
+  int seen = up_to - own;
+  const bool has_kth = seen < k && up_to >= k;
+  int bin = lane * each;
+#pragma unroll
+  for (int i = 0; i < each; ++i) {
+    const bool goes_on = seen < k;
+    bin += goes_on ? 1 : 0;
+    seen += goes_on ? counts[i] : 0;
+  }
+  const auto found = static_cast<std::uint32_t>(bin << 16 | seen);
+  const std::uint32_t result = max_over_warp<lanes>(has_kth ? found : 0);
+  if (result == 0) {
+    reach = 0;
+    return 0;
+  }
+  reach = static_cast<int>(result & 0xffffU);
+  const std::uint32_t below = ((result >> 16) << shift) - 1;  // the largest
+  return below < high - low ? high - below : low;
 }
 
 /// Whether it holds for more than half of a warp's lanes.
@@ -132,33 +210,42 @@ struct topk_chunk_memory {
   block16 vectors[most_kept_vectors];
   int numbers[most_kept_vectors];  ///< of the vectors, in their span
   int kept;
-  bool lost;  ///< there was no room for a vector
+  bool lost;    ///< there was no room for a vector
+  bool is_due;  ///< what was kept is to be looked at
   candidate_list candidates;
   select_memory select;
-  chunk_memory<T> groups;
+  bound_memory bins;
   std::uint32_t keys[chunk_threads];
   std::uint32_t bound;
 };
 
-/// A key that at least k elements of a chunk reach, and hardly more; `key`: of the thread's
-/// largest, 0 if it has none. All threads of the block call it.
+/// A key that at least k elements reach, and hardly more; `key`: of the largest that the thread has
+/// had, 0 if none; `vectors`: of them all, or of a chunk of them. All threads of the block call it,
+/// with a barrier between two calls.
 ///
 /// By the maxima of warps, of groups of 8 lanes, or of threads; if they are twice as many as k, or
 /// in ascending rows too many elements would reach the bound. Of the threads fewer than k may have
 /// elements: they have a vector each, and all are candidates.
 template <int lanes, class In>
-__device__ inline std::uint32_t bound_of_chunk(std::uint32_t key, int vectors, std::int64_t k,
+__device__ inline std::uint32_t bound_of_chunk(std::uint32_t key, int vectors, int k,
                                                topk_chunk_memory<arithmetic_t<In>>& memory) {
   const int threads = static_cast<int>(blockDim.x);
   const int thread = static_cast<int>(threadIdx.x);
   const auto suffice = [&](int group) {
     return 2 * k * group <= threads && (k - 1) * group < vectors;
   };
-  constexpr int few_lanes = 8;
-  const int group = suffice(lanes) ? lanes : suffice(few_lanes) ? few_lanes : 1;
-  if (group == 1) {
+  constexpr int few_lanes_bits = 3;
+  constexpr int lanes_bits = lanes == 64 ? 6 : 5;
+  const int group_bits = suffice(lanes)                 ? lanes_bits
+                         : suffice(1 << few_lanes_bits) ? few_lanes_bits
+                                                        : 0;
+  if (group_bits == 0) {
     memory.keys[thread] = key;
-    __syncthreads();
+    int reach = 0;
+    const std::uint32_t quick = bound_by_bins<lanes>(key, k, reach, memory.bins);
+    if (reach <= k + k / 4 + 8) {
+      return quick;
+    }
     if (thread < lanes) {
       constexpr int each = chunk_threads / lanes;
       std::uint32_t keys[each];
@@ -167,8 +254,7 @@ __device__ inline std::uint32_t bound_of_chunk(std::uint32_t key, int vectors, s
         const int at = i * lanes + thread;
         keys[i] = at < threads ? memory.keys[at] : 0;
       }
-      const std::uint32_t bound =
-          bound_of_maxima<lanes, (1U << spare_key_bits<In>)>(keys, static_cast<int>(k));
+      const std::uint32_t bound = bound_of_maxima<lanes, (1U << spare_key_bits<In>)>(keys, k);
       if (thread == 0) {
         memory.bound = bound;
       }
@@ -177,16 +263,17 @@ __device__ inline std::uint32_t bound_of_chunk(std::uint32_t key, int vectors, s
     return memory.bound;
   }
   std::uint32_t largest = key;
+  const int group = 1 << group_bits;
   for (int mask = 1; mask < group; mask *= 2) {
     const std::uint32_t other = shuffle_xor(largest, mask);
     largest = other > largest ? other : largest;
   }
-  if (thread % group == 0) {
-    memory.keys[thread / group] = largest;
+  if ((thread & (group - 1)) == 0) {
+    memory.keys[thread >> group_bits] = largest;
   }
   __syncthreads();
   const int lane = thread % lanes;
-  return kth_of_lanes<lanes>(lane < threads / group ? memory.keys[lane] : 0, static_cast<int>(k));
+  return kth_of_lanes<lanes>(lane < threads >> group_bits ? memory.keys[lane] : 0, k);
 }
 
 /// How many of what the block's threads have, `own` each, come before the thread's; `all`: theirs
@@ -251,17 +338,19 @@ __device__ inline unsigned first_of_ties(const tile<In, V>& own, unsigned ties,
 template <class In, int V>
 __device__ inline void keep_vectors(const tile<In, V>& own, int first, unsigned wanted,
                                     topk_chunk_memory<arithmetic_t<In>>& memory) {
-  int at = atomicAdd(&memory.kept, count_bits(wanted));
+  int n = count_bits(wanted);
+  const int at = atomicAdd(&memory.kept, n);
+  for (; n > 0 && at + n > most_kept_vectors; --n) {
+    wanted &= wanted - 1;
+    memory.lost = true;
+  }
+  block16* vector = memory.vectors + at;
+  int* number = memory.numbers + at;
 #pragma unroll
   for (int j = 0; j < V; ++j) {
     if ((wanted >> j & 1U) != 0) {
-      if (at < most_kept_vectors) {
-        memory.vectors[at] = own.vector(j);
-        memory.numbers[at] = first + own.number(j);
-      } else {
-        memory.lost = true;
-      }
-      ++at;
+      *vector++ = own.vector(j);
+      *number++ = first + own.number(j);
     }
   }
 }
@@ -378,6 +467,7 @@ __device__ inline void look_at_kept(const topk_arguments<In>& call, std::int64_t
   const int found = memory.candidates.found;
   if (threadIdx.x == 0) {
     memory.kept = 0;
+    memory.is_due = false;
   }
   __syncthreads();
   if (found > most && found <= candidate_list::capacity) {

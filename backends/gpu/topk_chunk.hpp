@@ -4,9 +4,9 @@
 /// first chunk it makes a bound that at least k elements reach, the k-th largest of the maxima of
 /// its warps, groups of lanes, or threads. Hardly more elements of the chunk reach it, and of all
 /// later ones only those above it can be among the k best: for random rows about k each time that
-/// the number of elements doubles, if the bound is raised as often. The ranks of these candidates
-/// are counted. Of few rows several blocks take a span each, and a second kernel merges their
-/// lists.
+/// the number of elements doubles, if the bound is raised as often, by the maxima of all chunks
+/// until then. The ranks of these candidates are counted. Of few rows several blocks take a span
+/// each, and a second kernel merges their lists.
 #pragma once
 
 #include "launch.hpp"
@@ -76,9 +76,9 @@ __device__ void rank_many(const topk_arguments<In>& call, const In* x,
                       static_cast<int>(blockDim.x) / lanes, ranked);
 }
 
-/// The list of a span to `lists`, its chunks' states to call.parts; or, if there are no lists, the
-/// results of a row.
-template <int lanes, class In>
+/// The results of a row each, or of each span the list to `lists` and its chunks' states to
+/// call.parts.
+template <int lanes, bool whole_rows, class In>
 __global__ void __launch_bounds__(chunk_threads, least_resident(4))
     topk_chunks(const topk_arguments<In> call, packed_entry* lists) {
   if constexpr (!target_has_lanes<lanes>) {
@@ -91,16 +91,20 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
   let_next_begin();
   auto* const warp_states = reinterpret_cast<state<T>*>(dynamic_shared_memory());
   state<T>* const chunk_states = warp_states + call.span * warps;
-  const std::int64_t row = blockIdx.x / static_cast<unsigned>(call.spans);
-  const int first = static_cast<int>(blockIdx.x % static_cast<unsigned>(call.spans)) * call.span;
-  const int chunks = call.chunks - first < call.span ? call.chunks - first : call.span;
+  std::int64_t row = blockIdx.x;
+  int first = 0;
+  int chunks = call.chunks;
+  if constexpr (!whole_rows) {
+    row = blockIdx.x / static_cast<unsigned>(call.spans);
+    first = static_cast<int>(blockIdx.x % static_cast<unsigned>(call.spans)) * call.span;
+    chunks = chunks - first < call.span ? chunks - first : call.span;
+  }
   const In* const x = call.x + row * call.x_stride;
-  const int lane = static_cast<int>(threadIdx.x) % lanes;
-  const int warp = static_cast<int>(threadIdx.x) / lanes;
   if (threadIdx.x == 0) {
     memory.candidates.found = 0;
     memory.kept = 0;
     memory.lost = false;
+    memory.is_due = false;
   }
   const int k = static_cast<int>(call.k);
   const vector_range<In> span(x, call.cols, call.memory, std::int64_t{first} * chunk_vectors,
@@ -110,12 +114,12 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
   std::uint32_t bound = 0;    // reached by k elements of the chunks until now
 #pragma unroll 1
   for (int chunk = 0; chunk < chunks; ++chunk) {
-    const vector_range<In> range(x, call.cols, call.memory,
-                                 std::int64_t{first + chunk} * chunk_vectors, chunk_vectors);
+    const vector_range<In> range(x, span, std::int64_t{first} * chunk_vectors,
+                                 chunk * chunk_vectors, chunk_vectors);
     int thread = static_cast<int>(threadIdx.x);
-    forget_origin(thread);  // or the vectors' places would be kept from chunk to chunk
+    forget_origin(thread);  // or what is computed of it would be kept from chunk to chunk
     tile<In, chunk_vectors_each> own(range, thread, threads);
-    const bool warp_has_some = warp * lanes < range.size();
+    const bool warp_has_some = thread / lanes * lanes < range.size();
     T max = -infinity<T>;
     if (warp_has_some) {
       own.template load_long<true>();
@@ -125,22 +129,26 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
     own.next_pass();
     largest = key > largest ? key : largest;
 
-    // For random rows the bound leaves about k candidates of each chunk: it is raised whenever as
-    // many elements were read again. Other rows may exceed it more often: then a chunk's own bound
-    // is as good, and what was kept is looked at when there might be no room for more.
-    bool is_due = (chunk & (chunk + 1)) == 0 && k * (chunk + 1) >= chunk_threads;
-    bool is_fresh = chunk == 0;
+    // For random rows the bound leaves about k candidates of each chunk: for large k it is raised
+    // whenever as many elements were read again, and at the end. Other rows may exceed it more
+    // often: then it is raised at once. What was kept is looked at when there might be no room for
+    // more.
+    const bool is_time = (chunk & (chunk + 1)) == 0 || chunk == chunks - 1;
+    bool is_fresh = chunk == 0 || (is_time && 2 * k * (chunk + 1) >= chunk_threads);
     if (chunk > 0) {
       const int kept = *static_cast<const volatile int*>(&memory.kept);
       const bool many = is_most<lanes>(key > bound) || 2 * kept > most_kept_vectors;
-      is_fresh = __syncthreads_or(many ? 1 : 0) != 0;
+      is_fresh |= __syncthreads_or(many ? 1 : 0) != 0;
       // If so, no thread keeps anything before the next barrier, that of bound_of_chunk.
       const int all_kept = *static_cast<const volatile int*>(&memory.kept);
-      is_due |=
-          is_fresh && (2 * all_kept > most_kept_vectors || all_kept + 3 * k > most_kept_vectors);
+      const bool is_due = 2 * all_kept > most_kept_vectors || all_kept + 3 * k > most_kept_vectors;
+      if (is_fresh && is_due && threadIdx.x == 0) {
+        memory.is_due = true;
+      }
     }
     if (is_fresh) {
-      const std::uint32_t own_bound = bound_of_chunk<lanes, In>(key, range.size(), call.k, memory);
+      const int vectors = chunk == 0 ? range.size() : chunk_vectors;
+      const std::uint32_t own_bound = bound_of_chunk<lanes, In>(largest, vectors, k, memory);
       is_fresh = own_bound > bound;
       bound = is_fresh ? own_bound : bound;
     }
@@ -172,23 +180,26 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
         }
         folded = fold_tile<lanes, precision::fast, false, true>(own, call.scale, lanes, max);
       }
-      if (lane == 0) {
-        warp_states[chunk * warps + warp] = folded;
+      forget_origin(thread);
+      if (thread % lanes == 0) {
+        warp_states[chunk * warps + thread / lanes] = folded;
       }
     }
-    if (is_due && chunk + 1 < chunks) {
+    if (memory.is_due && chunk + 1 < chunks) {
       look_at_kept<lanes>(call, column, 3 * k + lanes, bound, memory);
     }
   }
   look_at_kept<lanes>(call, column, k + 2 * lanes, bound, memory);
 
+  const int lane = static_cast<int>(threadIdx.x) % lanes;
+  const int warp = static_cast<int>(threadIdx.x) / lanes;
   // The state of a single chunk is combined by one warp while the others rank.
   if (call.folds) {
     for (int chunk = warps - 1 - warp; chunk < chunks; chunk += warps) {
       const state<T> s = combine_states<lanes>(warp_states + chunk * warps, warps, call.scale);
       if (lane == 0) {
         chunk_states[chunk] = s;
-        if (lists != nullptr) {
+        if constexpr (!whole_rows) {
           call.parts[row * call.chunks + first + chunk] = s;
         }
       }
@@ -204,16 +215,18 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
     rank_many<lanes>(call, x, span, largest, bound, memory, ranked);
   }
   __syncthreads();
-  if (lists != nullptr) {
+  if constexpr (whole_rows) {
+    static_assert(most_span <= most_chunks_read_by_all);
+    if (warp * lanes < k) {
+      const state<T> whole =
+          call.folds ? combine_states<lanes>(chunk_states, chunks, call.scale) : state<T>{};
+      write_row(call, x, row, ranked, whole);
+    }
+  } else {
     for (int i = static_cast<int>(threadIdx.x); i < k; i += threads) {
       lists[blockIdx.x * call.k + i] = ranked[i];
     }
-    return;
   }
-  const state<T> whole =
-      call.folds ? combine_chunks<lanes>(chunk_states, chunks, call.scale, memory.groups)
-                 : state<T>{};
-  write_row(call, x, row, ranked, whole);
 }
 
 inline constexpr int merge_threads = 128;

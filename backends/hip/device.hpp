@@ -38,6 +38,20 @@ inline constexpr bool stages_rows = true;
 inline constexpr bool stages_rows = false;
 #endif
 
+/// The largest and the least value of a wavefront's lanes.
+template <int lanes>
+__device__ inline std::uint32_t max_over_warp(std::uint32_t value) {
+  for (int mask = lanes / 2; mask > 0; mask /= 2) {
+    const std::uint32_t other = shuffle_xor(value, mask);
+    value = other > value ? other : value;
+  }
+  return value;
+}
+template <int lanes>
+__device__ inline std::uint32_t min_over_warp(std::uint32_t value) {
+  return ~max_over_warp<lanes>(~value);
+}
+
 /// Blocks do not ask for what later ones will read: not measured here.
 inline constexpr bool prefetches = false;
 __device__ inline void prefetch_line(const void*) {}
