@@ -436,6 +436,7 @@ __device__ inline void look_at_kept(const topk_arguments<In>& call, std::int64_t
   constexpr int width = vector_width<In>;
   __syncthreads();
   const int n = memory.kept < most_kept_vectors ? memory.kept : most_kept_vectors;
+  const auto least = value_of_bound<arithmetic_t<In>>(bound);
 #pragma unroll 1
   for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) {
     const block16 elements = memory.vectors[i];
@@ -443,7 +444,7 @@ __device__ inline void look_at_kept(const topk_arguments<In>& call, std::int64_t
     unsigned reaching = 0;
 #pragma unroll
     for (int e = 0; e < width; ++e) {
-      reaching |= core::order_key(element_of<In>(elements, e)) >= bound ? 1U << e : 0U;
+      reaching |= element_of<In>(elements, e) < least ? 0U : 1U << e;
     }
     if (first < 0) {
       reaching &= ~0U << -first;

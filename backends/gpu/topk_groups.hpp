@@ -208,6 +208,7 @@ class row_selection {
     reset(found);
     const int vectors = groups * call_.group_vectors;
     const int bits = bits_of(call_.group_vectors);
+    const auto least = value_of_bound<arithmetic_t<In>>(bound);
     for (int i = static_cast<int>(threadIdx.x); i < vectors; i += static_cast<int>(blockDim.x)) {
       if (*static_cast<const volatile int*>(&counters_[found]) > call_.capacity) {
         break;
@@ -229,7 +230,7 @@ class row_selection {
       unsigned reach = 0;
 #pragma unroll
       for (int e = 0; e < width; ++e) {
-        const bool reaches = core::order_key(element_of<In>(loaded, e)) >= bound;
+        const bool reaches = !(element_of<In>(loaded, e) < least);
         reach |= e >= from && e < until && reaches ? 1U << e : 0U;
       }
       if (reach == 0) {

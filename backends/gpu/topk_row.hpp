@@ -21,6 +21,14 @@ inline constexpr int spare_key_bits = std::is_same_v<In, bfloat16> ? 16
                                       : std::is_same_v<In, half>   ? 13
                                                                    : 0;
 
+/// A number that all elements whose keys reach `bound` are not below, and no others but +infinity:
+/// one comparison instead of a key for each. A bound that only NaNs reach is +infinity.
+template <class T>
+__device__ inline T value_of_bound(std::uint64_t bound) {
+  constexpr std::uint64_t of_infinity = core::order_key(infinity<T>);
+  return core::value_of_key<T>(bound < of_infinity ? bound : of_infinity);
+}
+
 /// An output with one value for each row and rank.
 struct ranked_output {
   void* data;
