@@ -90,7 +90,6 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
   __shared__ topk_chunk_memory<T> memory;
   let_next_begin();
   auto* const warp_states = reinterpret_cast<state<T>*>(dynamic_shared_memory());
-  state<T>* const chunk_states = warp_states + call.span * warps;
   std::int64_t row = blockIdx.x;
   int first = 0;
   int chunks = call.chunks;
@@ -193,6 +192,7 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
 
   const int lane = static_cast<int>(threadIdx.x) % lanes;
   const int warp = static_cast<int>(threadIdx.x) / lanes;
+  state<T>* const chunk_states = warp_states + chunks * warps;
   // The state of a single chunk is combined by one warp while the others rank.
   if (call.folds) {
     for (int chunk = warps - 1 - warp; chunk < chunks; chunk += warps) {
