@@ -4,6 +4,7 @@
 #pragma once
 
 #include "device.hpp"
+#include "plan.hpp"
 
 #include <core/topk.hpp>
 
@@ -61,36 +62,42 @@ struct entry_of<wide_entry> {
 template <int count>
 struct bins_memory {
   static constexpr int bins = count;
-  unsigned histogram[bins];
+  /// Whether a thread has four bins or more of it, that it reads at once: one by one they would be
+  /// in the same banks as other threads' bins.
+  static constexpr bool by_fours = bins >= 4 * chunk_threads;
+  alignas(by_fours ? 16 : 4) unsigned histogram[bins];
   unsigned of_warps[32];
-  std::uint64_t lowest[32];
-  std::uint64_t highest[32];
-  int bin;
+  std::uint64_t largest[2][32];
+  int bin;  ///< below 0: none
   std::uint64_t rest;
   unsigned in_bin;
 };
 using select_memory = bins_memory<256>;
 
-/// The least and the largest key of a block's threads, each of which brings its own. All threads of
-/// the block call it and get the result.
+template <int lanes>
+__device__ inline std::uint64_t max_over_warp(std::uint64_t value) {
+  const auto upper = static_cast<std::uint32_t>(value >> 32);
+  const std::uint32_t most = max_over_warp<lanes>(upper);
+  return std::uint64_t{most} << 32 |
+         max_over_warp<lanes>(upper == most ? static_cast<std::uint32_t>(value) : 0);
+}
+
+/// The largest of the a's and of the b's that a block's threads bring. All threads of the block
+/// call it and get the result.
 template <int lanes, class Key, class Memory>
-__device__ inline void range_over_block(Key& low, Key& high, Memory& memory) {
+__device__ inline void max_over_block(Key& a, Key& b, Memory& memory) {
+  const int lane = static_cast<int>(threadIdx.x) % lanes;
   const int warp = static_cast<int>(threadIdx.x) / lanes;
-  for (int mask = lanes / 2; mask > 0; mask /= 2) {
-    const Key other_low = shuffle_xor(low, mask);
-    const Key other_high = shuffle_xor(high, mask);
-    low = other_low < low ? other_low : low;
-    high = other_high > high ? other_high : high;
-  }
-  if (threadIdx.x % lanes == 0) {
-    memory.lowest[warp] = low;
-    memory.highest[warp] = high;
+  a = max_over_warp<lanes>(a);
+  b = max_over_warp<lanes>(b);
+  if (lane == 0) {
+    memory.largest[0][warp] = a;
+    memory.largest[1][warp] = b;
   }
   __syncthreads();
-  for (int i = 0; i < static_cast<int>(blockDim.x) / lanes; ++i) {
-    low = memory.lowest[i] < low ? static_cast<Key>(memory.lowest[i]) : low;
-    high = memory.highest[i] > high ? static_cast<Key>(memory.highest[i]) : high;
-  }
+  const bool has_warp = lane < static_cast<int>(blockDim.x) / lanes;
+  a = max_over_warp<lanes>(has_warp ? static_cast<Key>(memory.largest[0][lane]) : Key{0});
+  b = max_over_warp<lanes>(has_warp ? static_cast<Key>(memory.largest[1][lane]) : Key{0});
 }
 
 /// Bits by which differences up to `range` are shifted to be numbers of bins.
@@ -116,6 +123,23 @@ struct thread_bins {
   unsigned keys;
   unsigned above;
 };
+/// Calls four(bins) with four bins of a thread at a time, or one(bin), from the highest on.
+template <class Memory, class Four, class One>
+__device__ inline void for_each_bin(const thread_bins& own, Memory& memory, const Four& four,
+                                    const One& one) {
+  unsigned* const bins = memory.histogram + own.first;
+  if constexpr (Memory::by_fours) {
+    if (own.count % 4 == 0) {
+      for (int i = own.count - 4; i >= 0; i -= 4) {
+        four(*reinterpret_cast<block16*>(bins + i));
+      }
+      return;
+    }
+  }
+  for (int i = own.count - 1; i >= 0; --i) {
+    one(bins[i]);
+  }
+}
 template <int lanes, class Memory>
 __device__ inline thread_bins bins_of_thread(Memory& memory) {
   const int lane = static_cast<int>(threadIdx.x) % lanes;
@@ -123,9 +147,12 @@ __device__ inline thread_bins bins_of_thread(Memory& memory) {
   thread_bins own{};
   own.count = Memory::bins / static_cast<int>(blockDim.x);
   own.first = static_cast<int>(threadIdx.x) * own.count;
-  for (int i = 0; i < own.count; ++i) {
-    own.keys += memory.histogram[own.first + i];
-  }
+  for_each_bin(
+      own, memory,
+      [&](const block16& bins) {
+        own.keys += bins.words[0] + bins.words[1] + bins.words[2] + bins.words[3];
+      },
+      [&](unsigned bin) { own.keys += bin; });
   unsigned from_here = own.keys;
   for (int step = 1; step < lanes; step *= 2) {
     const unsigned other = shuffle(from_here, lane + step < lanes ? lane + step : lane);
@@ -152,35 +179,53 @@ struct cut {
   std::int64_t above;  ///< keys above the threshold, if there are ties
 };
 
+/// Calls use(i, get(i)) for a thread's share of 0 to n - 1, and perhaps use(i, 0) for a few beyond
+/// them. Some keys are on their way from memory at once.
+template <class Key, class Index, class Get, class Use>
+__device__ inline void for_each_key(Index n, const Get& get, const Use& use) {
+  constexpr int each = 4;
+  const auto step = static_cast<Index>(blockDim.x);
+  for (auto first = static_cast<Index>(threadIdx.x); first < n; first += each * step) {
+    Key keys[each];
+#pragma unroll
+    for (int j = 0; j < each; ++j) {
+      const Index i = first + j * step;
+      keys[j] = i < n ? get(i) : Key{0};
+    }
+#pragma unroll
+    for (int j = 0; j < each; ++j) {
+      use(first + j * step, keys[j]);
+    }
+  }
+}
+
 /// The end of the k largest of get(0), ..., get(n - 1), of which k at least are not 0, or of so
 /// many more that `most` may be chosen, k <= most. All threads of the block, of which there are a
 /// power of two and no more than bins, call it and get the result. 1 <= k. Reads the keys once for
 /// their range and once for each narrowing of it as many times as there are bins: 2 or 3 times for
-/// most inputs.
-template <int lanes, class Key, class Memory, class Get>
-__device__ cut<Key> kth_largest(std::int64_t n, std::int64_t k, std::int64_t most, Memory& memory,
+/// most inputs. The largest of the threads' least keys is taken for the end of the range at first:
+/// most keys reach it, and a range across 0 would have most of its bins empty.
+template <int lanes, class Key, class Index, class Memory, class Get>
+__device__ cut<Key> kth_largest(Index n, std::int64_t k, std::int64_t most, Memory& memory,
                                 const Get& get) {
   Key low = std::numeric_limits<Key>::max();
   Key high = 0;
-  for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) {
-    const Key key = get(i);
-    if (key != 0) {
-      low = key < low ? key : low;
-      high = key > high ? key : high;
-    }
-  }
-  range_over_block<lanes>(low, high, memory);
+  for_each_key<Key>(n, get, [&](Index, Key key) {
+    low = key != 0 && key < low ? key : low;
+    high = key > high ? key : high;
+  });
+  low = high != 0 ? low : 1;
+  max_over_block<lanes>(low, high, memory);
   std::int64_t wanted = k;
   while (true) {
     const int shift = shift_to_bins(high - low, memory);
     clear_bins(memory);
     __syncthreads();
-    for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) {
-      const Key key = get(i);
+    for_each_key<Key>(n, get, [&](Index, Key key) {
       if (key >= low && key <= high) {  // low > 0
         atomicAdd(&memory.histogram[(key - low) >> shift], 1U);
       }
-    }
+    });
     __syncthreads();
     const thread_bins own = bins_of_thread<lanes>(memory);
     if (own.above < wanted && own.above + own.keys >= wanted) {  // the last wanted key is there
@@ -195,8 +240,15 @@ __device__ cut<Key> kth_largest(std::int64_t n, std::int64_t k, std::int64_t mos
         }
         seen += here;
       }
+    } else if (threadIdx.x == 0 && own.above + own.keys < wanted) {  // all that were counted
+      memory.bin = -1;
     }
     __syncthreads();
+    if (memory.bin < 0) {
+      __syncthreads();
+      low = 1;
+      continue;
+    }
     wanted = static_cast<std::int64_t>(memory.rest);
     low += static_cast<Key>(static_cast<Key>(memory.bin) << shift);
     const bool enough = k - wanted + memory.in_bin <= most;
@@ -222,72 +274,74 @@ __device__ inline bool sort_by_bins(packed_entry* entries, int n, Memory& memory
     return false;
   }
   int thread = static_cast<int>(threadIdx.x);
-  const auto exists = [&thread, threads, n](int j) { return thread + j * threads < n; };
-  packed_entry own[each];
-  packed_entry low = ~packed_entry{0};
-  packed_entry high = 0;
+  // f(j) for each of the thread's entries.
+  const auto for_each = [&thread, threads, n](const auto& f) {
 #pragma unroll
-  for (int j = 0; j < each; ++j) {
-    if (exists(j)) {
-      own[j] = entries[thread + j * threads];
-      low = own[j] < low ? own[j] : low;
-      high = own[j] > high ? own[j] : high;
+    for (int j = 0; j < each; ++j) {
+      if (j * threads >= n) {
+        break;
+      }
+      if (thread + j * threads < n) {
+        f(j);
+      }
     }
-  }
+    forget_origin(thread);  // or a mask of lanes for each j would be kept from loop to loop
+  };
+  packed_entry own[each];
+  packed_entry above_low = 0;  // ~low: the largest is the least's
+  packed_entry high = 0;
+  for_each([&](int j) {
+    own[j] = entries[thread + j * threads];
+    above_low = ~own[j] > above_low ? ~own[j] : above_low;
+    high = own[j] > high ? own[j] : high;
+  });
   clear_bins(memory);
-  range_over_block<lanes>(low, high, memory);
+  max_over_block<lanes>(above_low, high, memory);
+  const packed_entry low = ~above_low;
   const int shift = shift_to_bins(high - low, memory);
   const auto bin_of = [&](packed_entry e) { return static_cast<int>((e - low) >> shift); };
   unsigned place[each];  // in the bin, then among all
   bool crowded = false;
-  forget_origin(thread);  // or a mask of lanes for each j would be kept from loop to loop
-#pragma unroll
-  for (int j = 0; j < each; ++j) {
-    if (exists(j)) {
-      place[j] = atomicAdd(&memory.histogram[bin_of(own[j])], 1U);
-      crowded = crowded || place[j] >= most_in_bin;
-    }
-  }
+  for_each([&](int j) {
+    place[j] = atomicAdd(&memory.histogram[bin_of(own[j])], 1U);
+    crowded = crowded || place[j] >= most_in_bin;
+  });
   if (__syncthreads_or(crowded ? 1 : 0) != 0) {
     return false;
   }
   const thread_bins bins = bins_of_thread<lanes>(memory);
   unsigned start = bins.above;
-  for (int i = bins.count - 1; i >= 0; --i) {
-    const unsigned here = memory.histogram[bins.first + i];
-    memory.histogram[bins.first + i] = start;
-    start += here;
-  }
-  __syncthreads();
-  forget_origin(thread);
+  for_each_bin(
+      bins, memory,
+      [&](block16& four) {
+        block16 starts;
 #pragma unroll
-  for (int j = 0; j < each; ++j) {
-    if (exists(j)) {
-      entries[memory.histogram[bin_of(own[j])] + place[j]] = own[j];
-    }
-  }
+        for (int i = 3; i >= 0; --i) {
+          starts.words[i] = start;
+          start += four.words[i];
+        }
+        four = starts;
+      },
+      [&](unsigned& bin) {
+        const unsigned here = bin;
+        bin = start;
+        start += here;
+      });
   __syncthreads();
-  forget_origin(thread);
-#pragma unroll
-  for (int j = 0; j < each; ++j) {
-    if (exists(j)) {
-      const int bin = bin_of(own[j]);
-      const unsigned first = memory.histogram[bin];
-      const unsigned end = bin > 0 ? memory.histogram[bin - 1] : static_cast<unsigned>(n);
-      place[j] = first;
-      for (unsigned i = first; i < end; ++i) {
-        place[j] += entries[i] > own[j] ? 1 : 0;
-      }
-    }
-  }
+  for_each([&](int j) { entries[memory.histogram[bin_of(own[j])] + place[j]] = own[j]; });
   __syncthreads();
-  forget_origin(thread);
-#pragma unroll
-  for (int j = 0; j < each; ++j) {
-    if (exists(j)) {
-      entries[place[j]] = own[j];
+  for_each([&](int j) {
+    const int bin = bin_of(own[j]);
+    const unsigned first = memory.histogram[bin];
+    const unsigned end = bin > 0 ? memory.histogram[bin - 1] : static_cast<unsigned>(n);
+    place[j] = first;
+#pragma unroll 4
+    for (unsigned i = first; i < end; ++i) {
+      place[j] += entries[i] > own[j] ? 1 : 0;
     }
-  }
+  });
+  __syncthreads();
+  for_each([&](int j) { entries[place[j]] = own[j]; });
   __syncthreads();
   return true;
 }
@@ -295,24 +349,24 @@ __device__ inline bool sort_by_bins(packed_entry* entries, int n, Memory& memory
 /// Calls emit(i, position) for the items that `cut`, made of the same keys, tells: for those above
 /// the threshold, and for the first ties in the order of i. If there are ties, `position` counts
 /// the items in this order; else it is -1. All threads of the block call it.
-template <int lanes, class Key, class Memory, class Get, class Emit>
-__device__ void for_each_selected(std::int64_t n, const cut<Key>& cut, Memory& memory,
-                                  const Get& get, const Emit& emit) {
+template <int lanes, class Key, class Index, class Memory, class Get, class Emit>
+__device__ void for_each_selected(Index n, const cut<Key>& cut, Memory& memory, const Get& get,
+                                  const Emit& emit) {
   if (cut.ties == 0) {
-    for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) {
-      if (get(i) >= cut.threshold) {
+    for_each_key<Key>(n, get, [&](Index i, Key key) {
+      if (key >= cut.threshold) {  // > 0
         emit(i, std::int64_t{-1});
       }
-    }
+    });
     return;
   }
   const int warp = static_cast<int>(threadIdx.x) / lanes;
   const int warps = static_cast<int>(blockDim.x) / lanes;
   std::int64_t larger = 0;  // keys before this round
   std::int64_t seen = 0;    // and ties
-  for (std::int64_t base = 0; base < n && (seen < cut.ties || larger < cut.above);
-       base += blockDim.x) {
-    const std::int64_t i = base + threadIdx.x;
+  for (Index base = 0; base < n && (seen < cut.ties || larger < cut.above);
+       base += static_cast<Index>(blockDim.x)) {
+    const Index i = base + static_cast<Index>(threadIdx.x);
     const Key key = i < n ? get(i) : Key{0};
     const bool tie = key == cut.threshold;
     const lane_mask ties = ballot(tie);
@@ -437,6 +491,26 @@ __device__ void sort_descending(Entry* entries, int n) {
     }
   }
   __syncthreads();
+}
+
+/// Sorts n entries, all different, from large to small. There is room for a power of two of them,
+/// and no other room is needed. All threads of the block call it, after a barrier.
+template <int lanes, class Entry, class Memory>
+__device__ inline void sort_entries(Entry* entries, int n, Memory& memory) {
+  if constexpr (std::is_same_v<Entry, packed_entry>) {
+    if (sort_by_bins<lanes>(entries, n, memory)) {
+      return;
+    }
+  }
+  int size = 1;
+  while (size < n) {
+    size *= 2;
+  }
+  for (int i = n + static_cast<int>(threadIdx.x); i < size; i += static_cast<int>(blockDim.x)) {
+    entries[i] = entry_of<Entry>::none();
+  }
+  __syncthreads();
+  sort_descending<lanes>(entries, size);
 }
 
 }  // namespace SOFTFOLD_BACKEND

@@ -130,32 +130,25 @@ __device__ inline std::uint32_t bound_of_maxima(const std::uint32_t (&keys)[each
 using bound_memory = bins_memory<64>;
 
 /// A key that the k-th largest of a block's keys, one of every thread, reaches, and `reach` of them
-/// in all; 0 if fewer than k are not 0. By their numbers in bins, one time: if many share a bin,
-/// many more than k reach it. A warp goes through fewer steps than one that halves the keys' range
-/// by itself while the others wait. All threads of the block call it, with a barrier between two
-/// calls.
-template <int lanes>
+/// in all, or k if no larger one would do; 0 if fewer than k are not 0. By their numbers in bins,
+/// one time: if many that differ, in bits from number `spare` on, share a bin, many more than k
+/// reach it. A warp goes through fewer steps than one that halves the keys' range by itself while
+/// the others wait. All threads of the block call it, with a barrier between two calls.
+template <int lanes, int spare>
 __device__ inline std::uint32_t bound_by_bins(std::uint32_t key, int k, int& reach,
                                               bound_memory& memory) {
   int thread = static_cast<int>(threadIdx.x);
   forget_origin(thread);  // or the caller's loop would keep the numbers
   const int lane = thread % lanes;
-  const int warp = thread / lanes;
   constexpr std::uint32_t none = ~std::uint32_t{0};
   static_assert(bound_memory::bins <= least_chunk_threads);
   if (thread < bound_memory::bins) {
     memory.histogram[thread] = 0;
   }
-  std::uint32_t low = min_over_warp<lanes>(key != 0 ? key : none);
-  std::uint32_t high = max_over_warp<lanes>(key);
-  if (lane == 0) {
-    memory.lowest[warp] = low;
-    memory.highest[warp] = high;
-  }
-  __syncthreads();
-  const bool has_warp = lane < static_cast<int>(blockDim.x) / lanes;
-  low = min_over_warp<lanes>(has_warp ? static_cast<std::uint32_t>(memory.lowest[lane]) : none);
-  high = max_over_warp<lanes>(has_warp ? static_cast<std::uint32_t>(memory.highest[lane]) : 0);
+  std::uint32_t above_low = ~(key != 0 ? key : none);
+  std::uint32_t high = key;
+  max_over_block<lanes>(above_low, high, memory);
+  const std::uint32_t low = ~above_low;
   const int shift = shift_to_bins(high - low, memory);
   if (key != 0) {
     atomicAdd(&memory.histogram[(high - key) >> shift], 1U);  // the largest in the first bin
@@ -191,7 +184,7 @@ __device__ inline std::uint32_t bound_by_bins(std::uint32_t key, int k, int& rea
     reach = 0;
     return 0;
   }
-  reach = static_cast<int>(result & 0xffffU);
+  reach = shift <= spare ? k : static_cast<int>(result & 0xffffU);
   const std::uint32_t below = ((result >> 16) << shift) - 1;  // the largest
   return below < high - low ? high - below : low;
 }
@@ -242,7 +235,8 @@ __device__ inline std::uint32_t bound_of_chunk(std::uint32_t key, int vectors, i
   if (group_bits == 0) {
     memory.keys[thread] = key;
     int reach = 0;
-    const std::uint32_t quick = bound_by_bins<lanes>(key, k, reach, memory.bins);
+    const std::uint32_t quick =
+        bound_by_bins<lanes, spare_key_bits<In>>(key, k, reach, memory.bins);
     if (reach <= k + k / 4 + 8) {
       return quick;
     }

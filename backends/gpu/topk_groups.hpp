@@ -135,41 +135,28 @@ class row_selection {
         counters_(counters),
         present_(call.k < call.cols ? call.k : call.cols),
         groups_(call.group_vectors > 0
-                    ? ((range_.head + call.cols + vector_width<In> - 1) / vector_width<In> +
-                       call.group_vectors - 1) /
-                          call.group_vectors
+                    ? static_cast<int>(
+                          ((range_.head + call.cols + vector_width<In> - 1) / vector_width<In> +
+                           call.group_vectors - 1) /
+                          call.group_vectors)
                     : 0) {}
 
   /// Calls emit(rank, entry) for the k best, and for absent ones with none().
   template <class Emit>
   __device__ void run(const Key* keys, const Emit& emit) {
     collect(keys);
-    if constexpr (std::is_same_v<Entry, packed_entry>) {
-      const int all = counters_[found];
-      if (sort_by_bins<lanes>(entries_, all, memory_)) {
-        for (std::int64_t i = threadIdx.x; i < call_.k; i += blockDim.x) {
-          emit(i, i < all ? entries_[i] : entry_of<Entry>::none());
-        }
-        return;
-      }
-    }
-    int n = 1;
-    while (n < counters_[found] || n < call_.k) {
-      n *= 2;
-    }
-    for (int i = counters_[found] + static_cast<int>(threadIdx.x); i < n;
-         i += static_cast<int>(blockDim.x)) {
-      entries_[i] = entry_of<Entry>::none();
-    }
-    __syncthreads();
-    sort_descending<lanes>(entries_, n);
+    const int all = counters_[found];
+    sort_entries<lanes>(entries_, all, memory_);
     for (std::int64_t i = threadIdx.x; i < call_.k; i += blockDim.x) {
-      emit(i, entries_[i]);
+      emit(i, i < all ? entries_[i] : entry_of<Entry>::none());
     }
   }
 
  private:
   enum counter { found, listed };
+  /// Packed entries have columns, and so vectors, of 32 bits.
+  using vector_number =
+      std::conditional_t<std::is_same_v<Entry, packed_entry>, std::uint32_t, std::int64_t>;
   /// The selection is made of keys without them: so it is complete sooner.
   static constexpr int spare_bits = spare_key_bits<In>;
 
@@ -209,40 +196,69 @@ class row_selection {
     const int vectors = groups * call_.group_vectors;
     const int bits = bits_of(call_.group_vectors);
     const auto least = value_of_bound<arithmetic_t<In>>(bound);
-    for (int i = static_cast<int>(threadIdx.x); i < vectors; i += static_cast<int>(blockDim.x)) {
+    const auto* const whole = reinterpret_cast<const block16*>(range_.base);
+    const auto first_whole = static_cast<vector_number>(range_.head > 0 ? 1 : 0);
+    const auto end_whole = static_cast<vector_number>((range_.head + call_.cols) / width);
+    const int step = static_cast<int>(blockDim.x);
+    constexpr int each = 8 / width;  // on their way from memory at once
+    for (int first = static_cast<int>(threadIdx.x); first < vectors; first += each * step) {
       if (*static_cast<const volatile int*>(&counters_[found]) > call_.capacity) {
         break;
       }
-      const std::int64_t v =
-          (std::int64_t{~list_[i >> bits]} << bits) + (i & (call_.group_vectors - 1));
-      const std::int64_t column = v * width - range_.head;
-      block16 loaded;
-      int from = 0;
-      int until = width;
-      if (column >= 0 && column + width <= call_.cols) {
-        loaded = load_vector<true>(reinterpret_cast<const block16*>(range_.base) + v);
-      } else {
-        const vector_range<In> around(x_, call_.cols, call_.memory, v, 1);
-        loaded = around.size() > 0 ? load_vector(around, 0) : no_elements<In>();
-        from = around.head;
-        until = around.end;
-      }
-      unsigned reach = 0;
+      const auto number = [&](int j) {
+        const int i = first + j * step;
+        return (static_cast<vector_number>(~list_[i >> bits]) << bits) +
+               static_cast<vector_number>(i & (call_.group_vectors - 1));
+      };
+      block16 loaded[each];
+      unsigned reach[each];
+      int n = 0;
 #pragma unroll
-      for (int e = 0; e < width; ++e) {
-        const bool reaches = !(element_of<In>(loaded, e) < least);
-        reach |= e >= from && e < until && reaches ? 1U << e : 0U;
+      for (int j = 0; j < each; ++j) {
+        loaded[j] = no_elements<In>();
+        reach[j] = 0;
+        if (first + j * step < vectors) {
+          const vector_number v = number(j);
+          reach[j] = (1U << width) - 1;
+          if (v >= first_whole && v < end_whole) {
+            loaded[j] = load_vector<true>(whole + v);
+          } else {
+            const vector_range<In> around(x_, call_.cols, call_.memory, v, 1);
+            loaded[j] = load_vector(around, 0);
+            reach[j] =
+                around.end > 0 ? reach[j] >> (width - around.end) & reach[j] << around.head : 0;
+          }
+        }
       }
-      if (reach == 0) {
+#pragma unroll
+      for (int j = 0; j < each; ++j) {
+        unsigned reaching = 0;
+#pragma unroll
+        for (int e = 0; e < width; ++e) {
+          reaching |= element_of<In>(loaded[j], e) < least ? 0U : 1U << e;
+        }
+        reach[j] &= reaching;
+        n += count_bits(reach[j]);
+      }
+      if (n == 0) {
         continue;
       }
-      int at = atomicAdd(&counters_[found], count_bits(reach));
+      int at = atomicAdd(&counters_[found], n);
 #pragma unroll
-      for (int e = 0; e < width; ++e) {
-        if ((reach >> e & 1U) != 0) {
+      for (int j = 0; j < each; ++j) {
+        if (reach[j] == 0) {
+          continue;
+        }
+        const std::int64_t column = static_cast<std::int64_t>(number(j)) * width - range_.head;
+        for (; reach[j] != 0; reach[j] &= reach[j] - 1) {
+          const int e = lowest_bit(reach[j]);
+          arithmetic_t<In> value = element_of<In>(loaded[j], 0);
+#pragma unroll
+          for (int other = 1; other < width; ++other) {
+            value = e == other ? element_of<In>(loaded[j], other) : value;
+          }
           if (at < call_.capacity) {
-            entries_[at] =
-                entry_of<Entry>::make(core::order_key(element_of<In>(loaded, e)), column + e);
+            entries_[at] = entry_of<Entry>::make(core::order_key(value), column + e);
           }
           ++at;
         }
@@ -254,17 +270,35 @@ class row_selection {
   /// Lists the groups that `end` tells, if there are ties in their order; returns their number.
   __device__ int list_groups(const Key* keys, const cut<Key>& end) {
     reset(listed);
-    for_each_selected<lanes>(
-        groups_, end, memory_, reduced(keys), [&](std::int64_t g, std::int64_t position) {
-          const int at =
-              end.ties > 0 ? static_cast<int>(position) : atomicAdd(&counters_[listed], 1);
-          list_[at] = ~static_cast<unsigned>(g);
-        });
+    if (end.ties > 0) {
+      for_each_selected<lanes>(
+          groups_, end, memory_, reduced(keys),
+          [&](int g, std::int64_t position) { list_[position] = ~static_cast<unsigned>(g); });
+      __syncthreads();
+      return static_cast<int>(end.above + end.ties);
+    }
+    constexpr int each = 4;
+    const int step = static_cast<int>(blockDim.x);
+    for (int first = static_cast<int>(threadIdx.x); first < groups_; first += each * step) {
+      unsigned chosen = 0;
+#pragma unroll
+      for (int j = 0; j < each; ++j) {
+        const int g = first + j * step;
+        chosen |= g < groups_ && keys[g] >> spare_bits >= end.threshold ? 1U << j : 0U;
+      }
+      int at = chosen != 0 ? atomicAdd(&counters_[listed], count_bits(chosen)) : 0;
+#pragma unroll
+      for (int j = 0; j < each; ++j) {
+        if ((chosen >> j & 1U) != 0) {
+          list_[at++] = ~static_cast<unsigned>(first + j * step);
+        }
+      }
+    }
     __syncthreads();
-    return end.ties > 0 ? static_cast<int>(end.above + end.ties) : counters_[listed];
+    return counters_[listed];
   }
   [[nodiscard]] __device__ static auto reduced(const Key* keys) {
-    return [keys](std::int64_t g) { return keys[g] >> spare_bits; };
+    return [keys](int g) { return keys[g] >> spare_bits; };
   }
 
   /// Appends the elements that reach the k-th largest maximum of the groups. False if they are too
@@ -373,7 +407,7 @@ class row_selection {
   row_memory& memory_;
   int* counters_;
   std::int64_t present_;  ///< elements that the result has
-  std::int64_t groups_;
+  int groups_;
 };
 
 /// Bytes of dynamic shared memory of topk_row, and where its parts lie.

@@ -19,10 +19,24 @@ namespace {
 inline constexpr std::int64_t most_batched = 8;
 inline constexpr std::int64_t most_batched_columns = 1024;
 
-/// Out of line: the results of all kinds share it, or compilers take minutes for their copies.
-template <class V, unsigned size>
-__attribute__((noinline)) void transpose_results(V (&tile)[size]) {
+/// Row i of the transposed `columns` to y + i * stride, k elements, for each bit i of `done`. A
+/// function that compilers may share among the results of all kinds, where copies would take them
+/// minutes, as with the sanitizers.
+template <class V, class Out, unsigned size>
+inline void write_transposed(const V (&columns)[size], Out* y, std::int64_t stride, int k,
+                             unsigned done) {
+  V tile[size];
+#pragma GCC unroll 16
+  for (unsigned i = 0; i < size; ++i) {
+    tile[i] = columns[i];
+  }
   transpose(tile);
+#pragma GCC unroll 16
+  for (unsigned i = 0; i < size; ++i) {
+    if ((done >> i & 1u) != 0) {
+      tile[i].store(y + static_cast<std::int64_t>(i) * stride, k);
+    }
+  }
 }
 
 /// Lists of `entries` - 1 elements; the last entry tells whether the one before is certain.
@@ -321,11 +335,7 @@ class topk_batch {
     for (int j = 0; j < lanes; ++j) {
       tile[j] = j < entries - 1 ? result(j) : V(A{0});
     }
-    transpose_results(tile);
-    for (; done != 0; done &= done - 1) {
-      const int i = __builtin_ctz(done);
-      tile[i].store(y + i * stride, k);
-    }
+    write_transposed(tile, y, stride, k, done);
   }
 
   SOFTFOLD_INLINE void write_indices(std::int64_t r, unsigned done) const {
