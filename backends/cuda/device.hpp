@@ -40,7 +40,8 @@ __device__ inline T shuffle_xor(T value, int mask) {
   return __shfl_xor_sync(0xffffffffU, value, mask);
 }
 
-/// The largest and the least value of a warp's lanes.
+/// The largest and the least value of a warp's lanes, each by one instruction.
+inline constexpr bool has_max_over_warp = true;
 template <int lanes>
 __device__ inline std::uint32_t max_over_warp(std::uint32_t value) {
   return __reduce_max_sync(0xffffffffU, value);

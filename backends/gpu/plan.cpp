@@ -243,7 +243,9 @@ topk_plan plan_topk(const row_shape& shape, std::int64_t rows, std::int64_t k,
     plan.folds_as_pass = plan.threads == (by_lanes ? pass.lanes : pass.threads);
     return plan;
   }
-  if (has_packed_entries(shape) && k <= most_listed) {
+  // Of ascending rows all elements of k vectors are candidates, and k more may equal the least.
+  const std::int64_t candidates = k * (vector_bytes / shape.element_bytes + 1);
+  if (has_packed_entries(shape) && k <= most_listed && candidates <= most_candidates) {
     plan.kind = topk_plan_kind::lists;
     plan.span = span_of_chunks(plan.chunks, rows, device);
     plan.threads = chunked.threads;

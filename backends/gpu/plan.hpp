@@ -71,8 +71,9 @@ inline constexpr int least_chunk_threads = 64;
 inline constexpr int chunk_vectors_each = 8;
 inline constexpr int chunk_vectors = chunk_threads * chunk_vectors_each;
 
-/// Top-k up to here keeps a list of candidates in shared memory.
+/// Top-k up to here keeps a list of candidates in shared memory, of so many at most.
 inline constexpr int most_listed = 128;
+inline constexpr int most_candidates = 1024;
 
 /// Chunks of a block that makes such a list, at most: there is room for their states.
 inline constexpr int most_span = 128;

@@ -62,10 +62,12 @@ struct entry_of<wide_entry> {
 template <int count>
 struct bins_memory {
   static constexpr int bins = count;
-  /// Whether a thread has four bins or more of it, that it reads at once: one by one they would be
-  /// in the same banks as other threads' bins.
+  /// Whether a thread has four bins, if any, that it reads at once: one by one they would be in the
+  /// same banks as other threads' bins.
   static constexpr bool by_fours = bins >= 4 * chunk_threads;
   alignas(by_fours ? 16 : 4) unsigned histogram[bins];
+  /// Keys of a thread that are on their way from memory at once.
+  static constexpr int at_once = by_fours ? 4 : 1;
   unsigned of_warps[32];
   std::uint64_t largest[2][32];
   int bin;  ///< below 0: none
@@ -95,9 +97,16 @@ __device__ inline void max_over_block(Key& a, Key& b, Memory& memory) {
     memory.largest[1][warp] = b;
   }
   __syncthreads();
-  const bool has_warp = lane < static_cast<int>(blockDim.x) / lanes;
-  a = max_over_warp<lanes>(has_warp ? static_cast<Key>(memory.largest[0][lane]) : Key{0});
-  b = max_over_warp<lanes>(has_warp ? static_cast<Key>(memory.largest[1][lane]) : Key{0});
+  const int warps = static_cast<int>(blockDim.x) / lanes;
+  if constexpr (has_max_over_warp) {
+    a = max_over_warp<lanes>(lane < warps ? static_cast<Key>(memory.largest[0][lane]) : Key{0});
+    b = max_over_warp<lanes>(lane < warps ? static_cast<Key>(memory.largest[1][lane]) : Key{0});
+  } else {
+    for (int i = 0; i < warps; ++i) {
+      a = memory.largest[0][i] > a ? static_cast<Key>(memory.largest[0][i]) : a;
+      b = memory.largest[1][i] > b ? static_cast<Key>(memory.largest[1][i]) : b;
+    }
+  }
 }
 
 /// Bits by which differences up to `range` are shifted to be numbers of bins.
@@ -123,21 +132,23 @@ struct thread_bins {
   unsigned keys;
   unsigned above;
 };
-/// Calls four(bins) with four bins of a thread at a time, or one(bin), from the highest on.
-template <class Memory, class Four, class One>
-__device__ inline void for_each_bin(const thread_bins& own, Memory& memory, const Four& four,
-                                    const One& one) {
-  unsigned* const bins = memory.histogram + own.first;
+/// Calls use(bin) for a thread's bins, from the highest on.
+template <class Memory, class Use>
+__device__ inline void for_each_bin(const thread_bins& own, Memory& memory, const Use& use) {
   if constexpr (Memory::by_fours) {
-    if (own.count % 4 == 0) {
-      for (int i = own.count - 4; i >= 0; i -= 4) {
-        four(*reinterpret_cast<block16*>(bins + i));
+    if (own.count > 0) {
+      auto& stored = *reinterpret_cast<block16*>(memory.histogram + own.first);
+      block16 bins = stored;
+#pragma unroll
+      for (int i = 3; i >= 0; --i) {
+        use(bins.words[i]);
       }
-      return;
+      stored = bins;
     }
-  }
-  for (int i = own.count - 1; i >= 0; --i) {
-    one(bins[i]);
+  } else {
+    for (int i = own.count - 1; i >= 0; --i) {
+      use(memory.histogram[own.first + i]);
+    }
   }
 }
 template <int lanes, class Memory>
@@ -145,14 +156,11 @@ __device__ inline thread_bins bins_of_thread(Memory& memory) {
   const int lane = static_cast<int>(threadIdx.x) % lanes;
   const int warp = static_cast<int>(threadIdx.x) / lanes;
   thread_bins own{};
-  own.count = Memory::bins / static_cast<int>(blockDim.x);
-  own.first = static_cast<int>(threadIdx.x) * own.count;
-  for_each_bin(
-      own, memory,
-      [&](const block16& bins) {
-        own.keys += bins.words[0] + bins.words[1] + bins.words[2] + bins.words[3];
-      },
-      [&](unsigned bin) { own.keys += bin; });
+  const int thread = static_cast<int>(threadIdx.x);
+  own.count = Memory::by_fours ? (4 * thread < Memory::bins ? 4 : 0)
+                               : Memory::bins / static_cast<int>(blockDim.x);
+  own.first = thread * (Memory::by_fours ? 4 : own.count);
+  for_each_bin(own, memory, [&](unsigned bin) { own.keys += bin; });
   unsigned from_here = own.keys;
   for (int step = 1; step < lanes; step *= 2) {
     const unsigned other = shuffle(from_here, lane + step < lanes ? lane + step : lane);
@@ -180,10 +188,9 @@ struct cut {
 };
 
 /// Calls use(i, get(i)) for a thread's share of 0 to n - 1, and perhaps use(i, 0) for a few beyond
-/// them. Some keys are on their way from memory at once.
-template <class Key, class Index, class Get, class Use>
+/// them; `each` keys are on their way from memory at once.
+template <class Key, int each, class Index, class Get, class Use>
 __device__ inline void for_each_key(Index n, const Get& get, const Use& use) {
-  constexpr int each = 4;
   const auto step = static_cast<Index>(blockDim.x);
   for (auto first = static_cast<Index>(threadIdx.x); first < n; first += each * step) {
     Key keys[each];
@@ -210,7 +217,7 @@ __device__ cut<Key> kth_largest(Index n, std::int64_t k, std::int64_t most, Memo
                                 const Get& get) {
   Key low = std::numeric_limits<Key>::max();
   Key high = 0;
-  for_each_key<Key>(n, get, [&](Index, Key key) {
+  for_each_key<Key, Memory::at_once>(n, get, [&](Index, Key key) {
     low = key != 0 && key < low ? key : low;
     high = key > high ? key : high;
   });
@@ -221,7 +228,7 @@ __device__ cut<Key> kth_largest(Index n, std::int64_t k, std::int64_t most, Memo
     const int shift = shift_to_bins(high - low, memory);
     clear_bins(memory);
     __syncthreads();
-    for_each_key<Key>(n, get, [&](Index, Key key) {
+    for_each_key<Key, Memory::at_once>(n, get, [&](Index, Key key) {
       if (key >= low && key <= high) {  // low > 0
         atomicAdd(&memory.histogram[(key - low) >> shift], 1U);
       }
@@ -311,22 +318,11 @@ __device__ inline bool sort_by_bins(packed_entry* entries, int n, Memory& memory
   }
   const thread_bins bins = bins_of_thread<lanes>(memory);
   unsigned start = bins.above;
-  for_each_bin(
-      bins, memory,
-      [&](block16& four) {
-        block16 starts;
-#pragma unroll
-        for (int i = 3; i >= 0; --i) {
-          starts.words[i] = start;
-          start += four.words[i];
-        }
-        four = starts;
-      },
-      [&](unsigned& bin) {
-        const unsigned here = bin;
-        bin = start;
-        start += here;
-      });
+  for_each_bin(bins, memory, [&](unsigned& bin) {
+    const unsigned here = bin;
+    bin = start;
+    start += here;
+  });
   __syncthreads();
   for_each([&](int j) { entries[memory.histogram[bin_of(own[j])] + place[j]] = own[j]; });
   __syncthreads();
@@ -353,7 +349,7 @@ template <int lanes, class Key, class Index, class Memory, class Get, class Emit
 __device__ void for_each_selected(Index n, const cut<Key>& cut, Memory& memory, const Get& get,
                                   const Emit& emit) {
   if (cut.ties == 0) {
-    for_each_key<Key>(n, get, [&](Index i, Key key) {
+    for_each_key<Key, Memory::at_once>(n, get, [&](Index i, Key key) {
       if (key >= cut.threshold) {  // > 0
         emit(i, std::int64_t{-1});
       }

@@ -17,7 +17,7 @@ inline namespace SOFTFOLD_BACKEND {
 
 /// Entries among which a block finds the k best, in any order.
 struct candidate_list {
-  static constexpr int capacity = 1024;
+  static constexpr int capacity = most_candidates;
   packed_entry entries[capacity];
   int found;
 

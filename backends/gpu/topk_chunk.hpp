@@ -64,11 +64,11 @@ __device__ void rank_many(const topk_arguments<In>& call, const In* x,
     memory.candidates.found = 0;
   }
   const In* const first = range.base + range.head;
-  const auto get = [&](std::int64_t i) { return core::order_key(widen(first[i])); };
-  const std::int64_t n = range.end - range.head;
+  const auto get = [&](int i) { return core::order_key(widen(first[i])); };
+  const int n = range.end - range.head;
   const cut<std::uint32_t> end =
       kth_largest<lanes, std::uint32_t>(n, call.k, call.k, memory.select, get);
-  for_each_selected<lanes>(n, end, memory.select, get, [&](std::int64_t i, std::int64_t) {
+  for_each_selected<lanes>(n, end, memory.select, get, [&](int i, std::int64_t) {
     memory.candidates.append(entry_of<packed_entry>::make(get(i), first - x + i));
   });
   __syncthreads();

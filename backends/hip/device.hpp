@@ -38,7 +38,8 @@ inline constexpr bool stages_rows = true;
 inline constexpr bool stages_rows = false;
 #endif
 
-/// The largest and the least value of a wavefront's lanes.
+/// The largest and the least value of a wavefront's lanes, by log2(lanes) shuffles.
+inline constexpr bool has_max_over_warp = false;
 template <int lanes>
 __device__ inline std::uint32_t max_over_warp(std::uint32_t value) {
   for (int mask = lanes / 2; mask > 0; mask /= 2) {

@@ -276,6 +276,8 @@ TEST_CASE("top-k of short rows: rounds, a sort, a warp or a block") {
   CHECK(kind({4096, 4, 32}, 2112, 17) == topk_plan_kind::lists);
   CHECK(kind({8193, 4, 32}, 4000, 128) == topk_plan_kind::lists);
   CHECK(kind({8193, 4, 32}, 4000, 129) == topk_plan_kind::groups);
+  CHECK(kind({8193, 2, 32}, 4000, 113) == topk_plan_kind::lists);
+  CHECK(kind({8193, 2, 32}, 4000, 114) == topk_plan_kind::groups);
   CHECK(kind({1000, 8, 32}, 4000, 128) == topk_plan_kind::groups);
   // A warp that has the row folds it as its lanes do; where it has twice as many, they do not.
   CHECK(plan_topk({1000, 4, 32}, 4000, 64, with_clusters).folds_as_pass);
