@@ -268,12 +268,29 @@ __device__ cut<Key> kth_largest(Index n, std::int64_t k, std::int64_t most, Memo
   }
 }
 
+/// Calls use(j) for the numbers of a thread's entries among `count`, thread + j * blockDim.x, at
+/// most `each` of them.
+template <int each, class Use>
+__device__ inline void for_each_own(int thread, const int& count, const Use& use) {
+  const int n = count;
+  const int threads = static_cast<int>(blockDim.x);
+#pragma unroll
+  for (int j = 0; j < each; ++j) {
+    if (j * threads >= n) {
+      break;
+    }
+    if (thread + j * threads < n) {
+      use(j);
+    }
+  }
+}
+
 /// Sorts n entries, all different, from large to small: into bins, and within them by counting. All
 /// threads of the block, as in kth_largest, call it, after a barrier. False, and nothing done, if
 /// they are more than 8 for each thread, or too many for one bin, as many equal keys are. O(n)
-/// steps if they are spread.
+/// steps if they are spread. `n`: in shared memory, so that it takes no register meanwhile.
 template <int lanes, class Memory>
-__device__ inline bool sort_by_bins(packed_entry* entries, int n, Memory& memory) {
+__device__ inline bool sort_by_bins(packed_entry* entries, const int& n, Memory& memory) {
   constexpr int each = 8;
   constexpr unsigned most_in_bin = 64;
   const int threads = static_cast<int>(blockDim.x);
@@ -281,23 +298,10 @@ __device__ inline bool sort_by_bins(packed_entry* entries, int n, Memory& memory
     return false;
   }
   int thread = static_cast<int>(threadIdx.x);
-  // f(j) for each of the thread's entries.
-  const auto for_each = [&thread, threads, n](const auto& f) {
-#pragma unroll
-    for (int j = 0; j < each; ++j) {
-      if (j * threads >= n) {
-        break;
-      }
-      if (thread + j * threads < n) {
-        f(j);
-      }
-    }
-    forget_origin(thread);  // or a mask of lanes for each j would be kept from loop to loop
-  };
   packed_entry own[each];
   packed_entry above_low = 0;  // ~low: the largest is the least's
   packed_entry high = 0;
-  for_each([&](int j) {
+  for_each_own<each>(thread, n, [&](int j) {
     own[j] = entries[thread + j * threads];
     above_low = ~own[j] > above_low ? ~own[j] : above_low;
     high = own[j] > high ? own[j] : high;
@@ -309,7 +313,8 @@ __device__ inline bool sort_by_bins(packed_entry* entries, int n, Memory& memory
   const auto bin_of = [&](packed_entry e) { return static_cast<int>((e - low) >> shift); };
   unsigned place[each];  // in the bin, then among all
   bool crowded = false;
-  for_each([&](int j) {
+  forget_origin(thread);  // or a mask of lanes for each j would be kept from loop to loop
+  for_each_own<each>(thread, n, [&](int j) {
     place[j] = atomicAdd(&memory.histogram[bin_of(own[j])], 1U);
     crowded = crowded || place[j] >= most_in_bin;
   });
@@ -324,9 +329,12 @@ __device__ inline bool sort_by_bins(packed_entry* entries, int n, Memory& memory
     start += here;
   });
   __syncthreads();
-  for_each([&](int j) { entries[memory.histogram[bin_of(own[j])] + place[j]] = own[j]; });
+  forget_origin(thread);
+  for_each_own<each>(thread, n,
+                     [&](int j) { entries[memory.histogram[bin_of(own[j])] + place[j]] = own[j]; });
   __syncthreads();
-  for_each([&](int j) {
+  forget_origin(thread);
+  for_each_own<each>(thread, n, [&](int j) {
     const int bin = bin_of(own[j]);
     const unsigned first = memory.histogram[bin];
     const unsigned end = bin > 0 ? memory.histogram[bin - 1] : static_cast<unsigned>(n);
@@ -337,7 +345,8 @@ __device__ inline bool sort_by_bins(packed_entry* entries, int n, Memory& memory
     }
   });
   __syncthreads();
-  for_each([&](int j) { entries[place[j]] = own[j]; });
+  forget_origin(thread);
+  for_each_own<each>(thread, n, [&](int j) { entries[place[j]] = own[j]; });
   __syncthreads();
   return true;
 }
@@ -489,10 +498,10 @@ __device__ void sort_descending(Entry* entries, int n) {
   __syncthreads();
 }
 
-/// Sorts n entries, all different, from large to small. There is room for a power of two of them,
-/// and no other room is needed. All threads of the block call it, after a barrier.
+/// Sorts n entries, all different, from large to small. There is room for a power of two of them.
+/// All threads of the block call it, after a barrier. `n`: as in sort_by_bins.
 template <int lanes, class Entry, class Memory>
-__device__ inline void sort_entries(Entry* entries, int n, Memory& memory) {
+__device__ inline void sort_entries(Entry* entries, const int& n, Memory& memory) {
   if constexpr (std::is_same_v<Entry, packed_entry>) {
     if (sort_by_bins<lanes>(entries, n, memory)) {
       return;

@@ -145,10 +145,9 @@ class row_selection {
   template <class Emit>
   __device__ void run(const Key* keys, const Emit& emit) {
     collect(keys);
-    const int all = counters_[found];
-    sort_entries<lanes>(entries_, all, memory_);
+    sort_entries<lanes>(entries_, counters_[found], memory_);
     for (std::int64_t i = threadIdx.x; i < call_.k; i += blockDim.x) {
-      emit(i, i < all ? entries_[i] : entry_of<Entry>::none());
+      emit(i, i < counters_[found] ? entries_[i] : entry_of<Entry>::none());
     }
   }
 
