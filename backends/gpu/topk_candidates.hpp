@@ -140,12 +140,11 @@ __device__ inline std::uint32_t bound_by_bins(std::uint32_t key, int k, int& rea
   int thread = static_cast<int>(threadIdx.x);
   forget_origin(thread);  // or the caller's loop would keep the numbers
   const int lane = thread % lanes;
-  constexpr std::uint32_t none = ~std::uint32_t{0};
   static_assert(bound_memory::bins <= least_chunk_threads);
   if (thread < bound_memory::bins) {
     memory.histogram[thread] = 0;
   }
-  std::uint32_t above_low = ~(key != 0 ? key : none);
+  std::uint32_t above_low = key != 0 ? ~key : 0;  // ~low: the largest is the least's
   std::uint32_t high = key;
   max_over_block<lanes>(above_low, high, memory);
   const std::uint32_t low = ~above_low;

@@ -12,6 +12,7 @@
 #include "fold_tile.hpp"
 #include "launch.hpp"
 #include "select.hpp"
+#include "sort.hpp"
 #include "topk_row.hpp"
 
 namespace softfold::gpu {
