@@ -16,9 +16,8 @@ __device__ inline state<arithmetic_t<In>> fold_tile(tile<In, V>& own, arithmetic
                                                     int count, arithmetic_t<In> largest) {
   const auto max = max_over_lanes(largest, count);
   own.next_pass();
-  const auto f = frame<arithmetic_t<In>>::of(max, scale);
   constexpr precision used = keep ? p : precision::fast;
-  const auto sum = sum_over_lanes(own.template sum<used, keep, skips>(f), count);
+  const auto sum = sum_over_lanes(own.template sum<used, keep, skips>(max, scale), count);
   own.next_pass();
   return {max, sum};
 }

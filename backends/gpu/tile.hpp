@@ -369,7 +369,7 @@ class tile {
   [[nodiscard]] __device__ bool is_inside() const {
     return first_ * width >= range_.head && number(V - 1) < range_.end_whole();
   }
-  template <bool once = false>
+  template <bool once = false, bool known_step = false>
   __device__ void load_inside() {
     const auto* from = reinterpret_cast<const block16*>(range_.base) + first_;
     forget_origin(from);
@@ -377,16 +377,19 @@ class tile {
     for (int j = 0; j < V; ++j) {
       vectors_[j] = gpu::load_vector<once>(from);
       from += static_cast<unsigned>(step_);
-      forget_origin(from);
+      if constexpr (!known_step) {
+        forget_origin(from);
+      }
     }
   }
 
   /// The same as load, by all lanes of a warp, and quicker if all their vectors are inside. Lanes
-  /// that went different ways would wait for memory one after the other.
-  template <bool once = false>
+  /// that went different ways would wait for memory one after the other. `known_step`: the compiler
+  /// knows the distance of the vectors, and puts it into the loads.
+  template <bool once = false, bool known_step = false>
   __device__ void load_long() {
     if (ballot(!is_inside()) == 0) {
-      load_inside<once>();
+      load_inside<once, known_step>();
     } else {
       load<once>();
     }
@@ -468,17 +471,18 @@ class tile {
     return largest_of(largest);
   }
 
-  /// The sum of the exponentials in a frame; if `keep`, they are kept for store. `skips`: for warps
-  /// most of which have whole vectors outside the range.
+  /// The sum of the exponentials in the frame of `max`; if `keep`, they are kept for store.
+  /// `skips`: for warps most of which have whole vectors outside the range.
   template <precision p, bool keep, bool skips = false>
-  __device__ T sum(const frame<T>& f) {
+  __device__ T sum(T max, T scale) {
     T total = 0;
     [[maybe_unused]] const int size = range_.size();
-    with_exponential<p>(f, [&](const auto& exponential) {
+    with_exponential<p>(max, scale, [&](const auto& exponential) {
       T sums[2] = {0, 0};
 #pragma unroll
       for (int j = 0; j < V; ++j) {
-        if (skips && j > 0 && number(j) >= size) {
+        // Not before each: the exponentials of several vectors are computed side by side.
+        if (skips && j > 0 && j * width % 8 == 0 && number(j) >= size) {
           break;
         }
 #pragma unroll

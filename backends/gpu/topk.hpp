@@ -80,7 +80,9 @@ void launch_topk_with(const topk_call& call, const topk_plan& plan, void* scratc
                               : nullptr;
       const std::size_t states = arguments.folds ? plan.span * (plan.threads / lanes + 1) : 0;
       void (*const kernel)(topk_arguments<In>, packed_entry*) =
-          lists == nullptr ? topk_chunks<lanes, true, In> : topk_chunks<lanes, false, In>;
+          lists != nullptr   ? topk_chunks<lanes, list_of::span, In>
+          : plan.chunks == 1 ? topk_chunks<lanes, list_of::chunk, In>
+                             : topk_chunks<lanes, list_of::row, In>;
       launch_shared(stream, kernel, call.x.rows * plan.spans(), plan.threads,
                     states * sizeof(state<T>), arguments, lists);
       if (lists != nullptr) {

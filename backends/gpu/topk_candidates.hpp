@@ -129,14 +129,19 @@ __device__ inline std::uint32_t bound_of_maxima(const std::uint32_t (&keys)[each
 /// Shared memory of bound_by_bins.
 using bound_memory = bins_memory<64>;
 
-/// A key that the k-th largest of a block's keys, one of every thread, reaches, and `reach` of them
-/// in all, or k if no larger one would do; 0 if fewer than k are not 0. By their numbers in bins,
-/// one time: if many that differ, in bits from number `spare` on, share a bin, many more than k
-/// reach it. A warp goes through fewer steps than one that halves the keys' range by itself while
+/// A key that at least k of a block's keys reach, and how many.
+struct counted_bound {
+  std::uint32_t key = 0;  ///< 0: fewer than k keys are not 0
+  int reach = 0;
+  bool is_kth = false;  ///< no larger one would do
+};
+
+/// A key that the k-th largest of a block's keys, one of every thread, reaches. By their numbers in
+/// bins, one time: if many that differ, in bits from number `spare` on, share a bin, many more than
+/// k reach it. A warp goes through fewer steps than one that halves the keys' range by itself while
 /// the others wait. All threads of the block call it, with a barrier between two calls.
 template <int lanes, int spare>
-__device__ inline std::uint32_t bound_by_bins(std::uint32_t key, int k, int& reach,
-                                              bound_memory& memory) {
+__device__ inline counted_bound bound_by_bins(std::uint32_t key, int k, bound_memory& memory) {
   int thread = static_cast<int>(threadIdx.x);
   forget_origin(thread);  // or the caller's loop would keep the numbers
   const int lane = thread % lanes;
@@ -180,12 +185,11 @@ __device__ inline std::uint32_t bound_by_bins(std::uint32_t key, int k, int& rea
   const auto found = static_cast<std::uint32_t>(bin << 16 | seen);
   const std::uint32_t result = max_over_warp<lanes>(has_kth ? found : 0);
   if (result == 0) {
-    reach = 0;
-    return 0;
+    return {};
   }
-  reach = shift <= spare ? k : static_cast<int>(result & 0xffffU);
   const std::uint32_t below = ((result >> 16) << shift) - 1;  // the largest
-  return below < high - low ? high - below : low;
+  return {below < high - low ? high - below : low, static_cast<int>(result & 0xffffU),
+          shift <= spare};
 }
 
 /// Whether it holds for more than half of a warp's lanes.
@@ -202,8 +206,7 @@ struct topk_chunk_memory {
   block16 vectors[most_kept_vectors];
   int numbers[most_kept_vectors];  ///< of the vectors, in their span
   int kept;
-  bool lost;    ///< there was no room for a vector
-  bool is_due;  ///< what was kept is to be looked at
+  bool lost;  ///< there was no room for a vector
   candidate_list candidates;
   select_memory select;
   bound_memory bins;
@@ -211,17 +214,42 @@ struct topk_chunk_memory {
   std::uint32_t bound;
 };
 
-/// A key that at least k elements reach, and hardly more; `key`: of the largest that the thread has
-/// had, 0 if none; `vectors`: of them all, or of a chunk of them. All threads of the block call it,
+/// What at least k elements reach: the value of the least of them, or -infinity until it is known.
+/// One comparison with it takes the place of a key for each element.
+template <class T>
+struct reached_bound {
+  T value = -infinity<T>;
+
+  [[nodiscard]] __device__ std::uint32_t key() const { return core::order_key(value); }
+  /// Whether it is another then.
+  __device__ bool raise(std::uint32_t to) {
+    const bool raises = to > key();
+    value = raises ? core::value_of_key<T>(to) : value;
+    return raises;
+  }
+  [[nodiscard]] __device__ bool is_nan() const { return value != value; }
+  [[nodiscard]] __device__ bool is_reached_by(T x) const {
+    return is_nan() ? x != x : !(x < value);
+  }
+  [[nodiscard]] __device__ bool is_exceeded_by(T x) const { return !is_nan() && !(x <= value); }
+};
+
+/// A key that at least k elements reach, and hardly more, or many that are equal.
+struct chunk_bound {
+  std::uint32_t key;
+  bool many_reach;  ///< as far as the maxima that it was found by tell
+};
+
+/// The bound of a chunk, or of all until then; `key`: of the largest that the thread has had, 0 if
+/// none; `vectors`: of them all, or of a chunk of them. All `threads` threads of the block call it,
 /// with a barrier between two calls.
 ///
 /// By the maxima of warps, of groups of 8 lanes, or of threads; if they are twice as many as k, or
 /// in ascending rows too many elements would reach the bound. Of the threads fewer than k may have
 /// elements: they have a vector each, and all are candidates.
 template <int lanes, class In>
-__device__ inline std::uint32_t bound_of_chunk(std::uint32_t key, int vectors, int k,
-                                               topk_chunk_memory<arithmetic_t<In>>& memory) {
-  const int threads = static_cast<int>(blockDim.x);
+__device__ inline chunk_bound bound_of_chunk(std::uint32_t key, int vectors, int k, int threads,
+                                             topk_chunk_memory<arithmetic_t<In>>& memory) {
   const int thread = static_cast<int>(threadIdx.x);
   const auto suffice = [&](int group) {
     return 2 * k * group <= threads && (k - 1) * group < vectors;
@@ -233,11 +261,10 @@ __device__ inline std::uint32_t bound_of_chunk(std::uint32_t key, int vectors, i
                                                         : 0;
   if (group_bits == 0) {
     memory.keys[thread] = key;
-    int reach = 0;
-    const std::uint32_t quick =
-        bound_by_bins<lanes, spare_key_bits<In>>(key, k, reach, memory.bins);
-    if (reach <= k + k / 4 + 8) {
-      return quick;
+    const counted_bound quick = bound_by_bins<lanes, spare_key_bits<In>>(key, k, memory.bins);
+    const bool many_reach = quick.reach > k + k / 4 + 8;
+    if (!many_reach || quick.is_kth) {
+      return {quick.key, many_reach};
     }
     if (thread < lanes) {
       constexpr int each = chunk_threads / lanes;
@@ -253,7 +280,7 @@ __device__ inline std::uint32_t bound_of_chunk(std::uint32_t key, int vectors, i
       }
     }
     __syncthreads();
-    return memory.bound;
+    return {memory.bound, true};
   }
   std::uint32_t largest = key;
   const int group = 1 << group_bits;
@@ -266,7 +293,9 @@ __device__ inline std::uint32_t bound_of_chunk(std::uint32_t key, int vectors, i
   }
   __syncthreads();
   const int lane = thread % lanes;
-  return kth_of_lanes<lanes>(lane < threads >> group_bits ? memory.keys[lane] : 0, k);
+  const std::uint32_t own = lane < threads >> group_bits ? memory.keys[lane] : 0;
+  const std::uint32_t bound = kth_of_lanes<lanes>(own, k);
+  return {bound, count(ballot(own >= bound)) >= 2 * k};
 }
 
 /// How many of what the block's threads have, `own` each, come before the thread's; `all`: theirs
@@ -339,21 +368,22 @@ __device__ inline void keep_vectors(const tile<In, V>& own, int first, unsigned 
   }
   block16* vector = memory.vectors + at;
   int* number = memory.numbers + at;
+  int number_of_first = first + own.number(0);
+  forget_origin(number_of_first);  // or it would be computed for each vector
 #pragma unroll
   for (int j = 0; j < V; ++j) {
     if ((wanted >> j & 1U) != 0) {
       *vector++ = own.vector(j);
-      *number++ = first + own.number(j);
+      *number++ = number_of_first + (own.number(j) - own.number(0));
     }
   }
 }
 
 /// Drops candidates that are not among the k best, until few others are left or all of them are
-/// equal, and raises `bound` to the key of the least. All threads of the block call it.
+/// equal, and raises `bound` to the key of the least. All `threads` threads of the block call it.
 template <int lanes, class T>
-__device__ inline void drop_candidates(int n, int k, std::uint32_t& bound,
+__device__ inline void drop_candidates(int n, int k, int threads, std::uint32_t& bound,
                                        topk_chunk_memory<T>& memory) {
-  const int threads = static_cast<int>(blockDim.x);
   const int found = n;
   const int lane = static_cast<int>(threadIdx.x) % lanes;
   const int warp = static_cast<int>(threadIdx.x) / lanes;
@@ -419,19 +449,20 @@ __device__ inline void drop_candidates(int n, int k, std::uint32_t& bound,
   }
 }
 
-/// Takes the candidates, elements whose keys reach `bound`, out of the vectors that were kept, and
-/// raises the bound if they are more than `most`. `column`: of the span's first vector's first
-/// element, below 0 if that is not the row's. All threads of the block call it.
-template <int lanes, class In>
+/// Takes the candidates, elements that reach `bound`, out of the vectors that were kept, and raises
+/// the bound if they are more than `most`. `column`: of the span's first vector's first element,
+/// below 0 if that is not the row's. `last`: no more will be kept. All `threads` threads of the
+/// block call it.
+template <int lanes, bool last, class In>
 __device__ inline void look_at_kept(const topk_arguments<In>& call, std::int64_t column, int most,
-                                    std::uint32_t& bound,
+                                    int threads, reached_bound<arithmetic_t<In>>& bound,
                                     topk_chunk_memory<arithmetic_t<In>>& memory) {
   constexpr int width = vector_width<In>;
   __syncthreads();
   const int n = memory.kept < most_kept_vectors ? memory.kept : most_kept_vectors;
-  const auto least = value_of_bound<arithmetic_t<In>>(bound);
+  const auto least = value_of_bound<arithmetic_t<In>>(bound.key());
 #pragma unroll 1
-  for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) {
+  for (int i = static_cast<int>(threadIdx.x); i < n; i += threads) {
     const block16 elements = memory.vectors[i];
     const std::int64_t first = column + std::int64_t{memory.numbers[i]} * width;
     unsigned reaching = 0;
@@ -459,13 +490,16 @@ __device__ inline void look_at_kept(const topk_arguments<In>& call, std::int64_t
   }
   __syncthreads();
   const int found = memory.candidates.found;
-  if (threadIdx.x == 0) {
-    memory.kept = 0;
-    memory.is_due = false;
+  if (!last) {
+    if (threadIdx.x == 0) {
+      memory.kept = 0;
+    }
+    __syncthreads();
   }
-  __syncthreads();
   if (found > most && found <= candidate_list::capacity) {
-    drop_candidates<lanes>(found, static_cast<int>(call.k), bound, memory);
+    std::uint32_t raised = bound.key();
+    drop_candidates<lanes>(found, static_cast<int>(call.k), threads, raised, memory);
+    bound.raise(raised);
   }
 }
 

@@ -19,17 +19,17 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// The k best of a span, of which too many reach `bound`; `key`: the thread's largest. If none
-/// exceeds the bound, as in rows of equal numbers, the first columns are the best, and as many
-/// vectors are read again as it takes; else all, three times or more. They are in `ranked` after
-/// the next barrier.
+/// The k best of a span, of which too many reach `bound`; `exceeds`: whether one of the thread's
+/// exceeds it. If none does, as in rows of equal numbers, the first columns are the best, and as
+/// many vectors are read again as it takes; else all, three times or more. They are in `ranked`
+/// after the next barrier.
 template <int lanes, class In, class T>
 __device__ void rank_many(const topk_arguments<In>& call, const In* x,
-                          const vector_range<In>& range, std::uint32_t key, std::uint32_t bound,
+                          const vector_range<In>& range, bool exceeds, std::uint32_t bound,
                           topk_chunk_memory<T>& memory, packed_entry* ranked) {
   constexpr int width = vector_width<In>;
   const auto column_of = [&](int at) { return range.base + at - x; };
-  if (__syncthreads_or(key > bound ? 1 : 0) == 0) {
+  if (__syncthreads_or(exceeds ? 1 : 0) == 0) {
     const int threads = static_cast<int>(blockDim.x);
     std::int64_t seen = 0;
     for (int first = 0; first < range.size() && seen < call.k; first += threads) {
@@ -76,23 +76,32 @@ __device__ void rank_many(const topk_arguments<In>& call, const In* x,
                       static_cast<int>(blockDim.x) / lanes, ranked);
 }
 
+/// What a block makes a list of. Where there are several chunks it has chunk_threads threads.
+enum class list_of : std::uint8_t {
+  chunk,  ///< a row of one chunk
+  row,    ///< a row of several
+  span,   ///< some chunks of a row
+};
+
 /// The results of a row each, or of each span the list to `lists` and its chunks' states to
 /// call.parts.
-template <int lanes, bool whole_rows, class In>
+template <int lanes, list_of work, class In>
 __global__ void __launch_bounds__(chunk_threads, least_resident(4))
     topk_chunks(const topk_arguments<In> call, packed_entry* lists) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
   }
   using T = arithmetic_t<In>;
-  const int threads = static_cast<int>(blockDim.x);
+  constexpr bool whole_rows = work != list_of::span;
+  constexpr bool several_chunks = work != list_of::chunk;
+  const int threads = several_chunks ? chunk_threads : static_cast<int>(blockDim.x);
   const int warps = threads / lanes;
   __shared__ topk_chunk_memory<T> memory;
   let_next_begin();
   auto* const warp_states = reinterpret_cast<state<T>*>(dynamic_shared_memory());
   std::int64_t row = blockIdx.x;
   int first = 0;
-  int chunks = call.chunks;
+  int chunks = call.chunks;  // also 1: without a loop nvcc's registers do not suffice
   if constexpr (!whole_rows) {
     row = blockIdx.x / static_cast<unsigned>(call.spans);
     first = static_cast<int>(blockIdx.x % static_cast<unsigned>(call.spans)) * call.span;
@@ -103,14 +112,13 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
     memory.candidates.found = 0;
     memory.kept = 0;
     memory.lost = false;
-    memory.is_due = false;
   }
   const int k = static_cast<int>(call.k);
   const vector_range<In> span(x, call.cols, call.memory, std::int64_t{first} * chunk_vectors,
                               chunks * chunk_vectors);
   const std::int64_t column = span.base - x;
-  std::uint32_t largest = 0;  // key of the thread
-  std::uint32_t bound = 0;    // reached by k elements of the chunks until now
+  T largest = -infinity<T>;  // of the thread
+  reached_bound<T> bound;
 #pragma unroll 1
   for (int chunk = 0; chunk < chunks; ++chunk) {
     const vector_range<In> range(x, span, std::int64_t{first} * chunk_vectors,
@@ -118,52 +126,56 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
     int thread = static_cast<int>(threadIdx.x);
     forget_origin(thread);  // or what is computed of it would be kept from chunk to chunk
     tile<In, chunk_vectors_each> own(range, thread, threads);
-    const bool warp_has_some = thread / lanes * lanes < range.size();
+    const bool has_some = thread < range.size();
+    const bool warp_has_some = (thread & ~(lanes - 1)) < range.size();
     T max = -infinity<T>;
     if (warp_has_some) {
-      own.template load_long<true>();
+      own.template load_long<true, several_chunks>();
       max = own.max();
     }
-    const std::uint32_t key = thread < range.size() ? core::order_key(max) : 0;
     own.next_pass();
-    largest = key > largest ? key : largest;
+    largest = max_or_nan(largest, max);
 
     // For random rows the bound leaves about k candidates of each chunk: for large k it is raised
     // whenever as many elements were read again, and at the end. Other rows may exceed it more
     // often: then it is raised at once. What was kept is looked at when there might be no room for
     // more.
-    const bool is_time = (chunk & (chunk + 1)) == 0 || chunk == chunks - 1;
-    bool is_fresh = chunk == 0 || (is_time && 2 * k * (chunk + 1) >= chunk_threads);
-    if (chunk > 0) {
+    bool is_fresh = !several_chunks || chunk == 0;
+    bool is_due = false;
+    if (several_chunks && chunk > 0) {
       const int kept = *static_cast<const volatile int*>(&memory.kept);
-      const bool many = is_most<lanes>(key > bound) || 2 * kept > most_kept_vectors;
-      is_fresh |= __syncthreads_or(many ? 1 : 0) != 0;
+      const bool many =
+          is_most<lanes>(has_some && bound.is_exceeded_by(max)) || 2 * kept > most_kept_vectors;
+      const bool is_time = 2 * k * (chunk + 1) >= chunk_threads &&
+                           ((chunk & (chunk + 1)) == 0 || chunk == chunks - 1);
+      is_fresh = __syncthreads_or(many ? 1 : 0) != 0 || is_time;
       // If so, no thread keeps anything before the next barrier, that of bound_of_chunk.
-      const int all_kept = *static_cast<const volatile int*>(&memory.kept);
-      const bool is_due = 2 * all_kept > most_kept_vectors || all_kept + 3 * k > most_kept_vectors;
-      if (is_fresh && is_due && threadIdx.x == 0) {
-        memory.is_due = true;
+      if (is_fresh) {
+        const int all_kept = *static_cast<const volatile int*>(&memory.kept);
+        is_due = 2 * all_kept > most_kept_vectors || all_kept + 3 * k > most_kept_vectors;
       }
     }
+    bool many_reach = false;
     if (is_fresh) {
-      const int vectors = chunk == 0 ? range.size() : chunk_vectors;
-      const std::uint32_t own_bound = bound_of_chunk<lanes, In>(largest, vectors, k, memory);
-      is_fresh = own_bound > bound;
-      bound = is_fresh ? own_bound : bound;
+      const int vectors = several_chunks ? chunk_vectors : range.size();
+      const std::uint32_t key = several_chunks || has_some ? core::order_key(largest) : 0;
+      const chunk_bound raised = bound_of_chunk<lanes, In>(key, vectors, k, threads, memory);
+      is_fresh = bound.raise(raised.key);
+      many_reach = raised.many_reach;
     }
-    // Later elements equal to the bound come after k that are as large.
-    const bool with_ties = is_fresh || chunk == 0;
+    // Later elements equal to the bound come after k that are as large. Of many that are equal to
+    // it the first ones are kept.
+    const bool with_ties = !several_chunks || is_fresh || chunk == 0;
     unsigned wanted = 0;
-    if (key != 0 && (with_ties ? key >= bound : key > bound)) {
-      wanted = own.reaching(core::value_of_key<T>(with_ties ? bound : bound + 1));
+    if (has_some && (with_ties ? bound.is_reached_by(max) : bound.is_exceeded_by(max))) {
+      wanted = with_ties ? own.reaching(bound.value) : own.exceeding(bound.value);
     }
-    if (with_ties && __syncthreads_or(is_most<lanes>(wanted != 0) ? 1 : 0) != 0) {
-      const T value = core::value_of_key<T>(bound);
-      const unsigned ties = wanted != 0 ? wanted & ~own.exceeding(value) : 0U;
+    if (with_ties && many_reach && __syncthreads_or(is_most<lanes>(wanted != 0) ? 1 : 0) != 0) {
+      const unsigned ties = wanted != 0 ? wanted & ~own.exceeding(bound.value) : 0U;
       if (__syncthreads_or(is_most<lanes>(ties != 0) ? 1 : 0) != 0) {
         // Masked elements before a row, less than a vector's, equal a bound of -infinity.
         const int most = k + vector_width<In>;
-        wanted = (wanted & ~ties) | first_of_ties<lanes>(own, ties, value, most, memory);
+        wanted = (wanted & ~ties) | first_of_ties<lanes>(own, ties, bound.value, most, memory);
       }
     }
     if (wanted != 0) {
@@ -184,14 +196,14 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
         warp_states[chunk * warps + thread / lanes] = folded;
       }
     }
-    if (memory.is_due && chunk + 1 < chunks) {
-      look_at_kept<lanes>(call, column, 3 * k + lanes, bound, memory);
+    if (is_due && chunk + 1 < chunks) {
+      look_at_kept<lanes, false>(call, column, 3 * k + lanes, threads, bound, memory);
     }
   }
-  look_at_kept<lanes>(call, column, k + 2 * lanes, bound, memory);
+  look_at_kept<lanes, true>(call, column, k + 2 * lanes, threads, bound, memory);
 
-  const int lane = static_cast<int>(threadIdx.x) % lanes;
-  const int warp = static_cast<int>(threadIdx.x) / lanes;
+  const int lane = static_cast<int>(threadIdx.x % lanes);
+  const int warp = static_cast<int>(threadIdx.x / lanes);
   state<T>* const chunk_states = warp_states + chunks * warps;
   // The state of a single chunk is combined by one warp while the others rank.
   if (call.folds) {
@@ -212,7 +224,7 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
     const int ranking = has_several && call.folds && chunks == 1 ? warps - 1 : warps;
     rank_entries<lanes>(memory.candidates.entries, memory.candidates.found, k, ranking, ranked);
   } else {
-    rank_many<lanes>(call, x, span, largest, bound, memory, ranked);
+    rank_many<lanes>(call, x, span, bound.is_exceeded_by(largest), bound.key(), memory, ranked);
   }
   __syncthreads();
   if constexpr (whole_rows) {
