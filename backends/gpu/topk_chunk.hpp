@@ -137,9 +137,9 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
     largest = max_or_nan(largest, max);
 
     // For random rows the bound leaves about k candidates of each chunk: for large k it is raised
-    // whenever as many elements were read again, and at the end. Other rows may exceed it more
-    // often: then it is raised at once. What was kept is looked at when there might be no room for
-    // more.
+    // whenever as many elements were read again, and at the end if so many are worth it. Other rows
+    // may exceed it more often: then it is raised at once. What was kept is looked at when there
+    // might be no room for more.
     bool is_fresh = !several_chunks || chunk == 0;
     bool is_due = false;
     if (several_chunks && chunk > 0) {
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
       const bool many =
           is_most<lanes>(has_some && bound.is_exceeded_by(max)) || 2 * kept > most_kept_vectors;
       const bool is_time = 2 * k * (chunk + 1) >= chunk_threads &&
-                           ((chunk & (chunk + 1)) == 0 || chunk == chunks - 1);
+                           ((chunk & (chunk + 1)) == 0 || (k > 32 && chunk == chunks - 1));
       is_fresh = __syncthreads_or(many ? 1 : 0) != 0 || is_time;
       // If so, no thread keeps anything before the next barrier, that of bound_of_chunk.
       if (is_fresh) {

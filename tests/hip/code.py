@@ -46,7 +46,7 @@ KINDS = {
     "topk_rows_by_lanes": Kind(True, False, True, in_flight=16),  # k rounds of compares
     "topk_rows_by_sorting": Kind(True, False, True, in_flight=16),
     "topk_bounded": Kind(True, False, True, vectors=8, in_flight=32, sgpr_spills=96),
-    "topk_chunks": Kind(True, False, True, vectors=8, sgpr_spills=160, lds=22),
+    "topk_chunks": Kind(True, False, True, vectors=8, sgpr_spills=144, lds=22),
     "topk_merge": Kind(False, False, True, vectors=1, sgpr_spills=40, lds=12),
     "topk_row": Kind(True, False, True, vectors=8, sgpr_spills=80, flat=True, lds=6),
     "combine_states_of_rows": Kind(False, False, False, vectors=1),
