@@ -93,35 +93,29 @@ struct binary_exponential {
   float b;
   float factor;
 
-  /// For an ordinary frame; `max`: near the maximum.
-  __device__ binary_exponential(const frame<float>& f, float max) {
+  __device__ explicit binary_exponential(const frame<float>& f) {
     constexpr float log2_e = 0x1.715476p+0F;
     a = f.a * log2_e;
-    b = a * max;
-    factor = fast_exp2(fmaf(log2_e, fmaf(f.a, max, -f.b), -fmaf(a, max, -b)));
-  }
-  __device__ explicit binary_exponential(const frame<float>& f)
-      : binary_exponential(f, f.b * fast_reciprocal(f.a)) {}
-  __device__ static bool is_right_for(float scale, float scaled_max) {
-    return scale > 0x1p-100F && scale < 0x1p100F && frame<float>::is_ordinary(scaled_max);
+    const float top = f.b * fast_reciprocal(f.a);  // the maximum, near enough
+    b = a * top;
+    factor = fast_exp2(fmaf(log2_e, fmaf(f.a, top, -f.b), -fmaf(a, top, -b)));
   }
   __device__ static bool is_right_for(const frame<float>& f) {
-    return f.c == 1 && is_right_for(f.a, f.b);
+    return f.c == 1 && f.a > 0x1p-100F && f.a < 0x1p100F && frame<float>::is_ordinary(f.b);
   }
   __device__ float operator()(float x) const { return fast_exp2(fmaf(x, a, -b)); }
 };
 
-/// Calls body with the quickest exponential in the frame of `max` that has the precision.
+/// Calls body with the quickest exponential that has the precision.
 template <precision p, class T, class Body>
-__device__ inline void with_exponential(T max, T scale, const Body& body) {
+__device__ inline void with_exponential(const frame<T>& f, const Body& body) {
   if constexpr (p == precision::fast && std::is_same_v<T, float>) {
-    const float top = scale * max;
-    if (binary_exponential::is_right_for(scale, top)) {
-      body(binary_exponential({scale, top, 1}, max));
+    if (binary_exponential::is_right_for(f)) {
+      body(binary_exponential(f));
       return;
     }
   }
-  body(frame_exponential<p, T>{frame<T>::of(max, scale)});
+  body(frame_exponential<p, T>{f});
 }
 
 }  // namespace SOFTFOLD_BACKEND

@@ -11,13 +11,14 @@ inline namespace SOFTFOLD_BACKEND {
 
 /// The state of the tiles of `count` lanes, whose own elements' maximum is `largest`; if `keep`,
 /// the tiles keep their exponentials, of precision p. `skips`: see tile::sum.
-template <int lanes, precision p, bool keep, bool skips = false, class In, int V>
+template <int lanes, precision p, bool keep, int skips = 0, class In, int V>
 __device__ inline state<arithmetic_t<In>> fold_tile(tile<In, V>& own, arithmetic_t<In> scale,
                                                     int count, arithmetic_t<In> largest) {
   const auto max = max_over_lanes(largest, count);
   own.next_pass();
+  const auto f = frame<arithmetic_t<In>>::of(max, scale);
   constexpr precision used = keep ? p : precision::fast;
-  const auto sum = sum_over_lanes(own.template sum<used, keep, skips>(max, scale), count);
+  const auto sum = sum_over_lanes(own.template sum<used, keep, skips>(f), count);
   own.next_pass();
   return {max, sum};
 }
@@ -25,7 +26,7 @@ __device__ inline state<arithmetic_t<In>> fold_tile(tile<In, V>& own, arithmetic
 /// The same of a part of a long row, of which many warps have less than their lanes could hold.
 template <int lanes, precision p, bool keep, class In, int V>
 __device__ inline state<arithmetic_t<In>> fold_part(tile<In, V>& own, arithmetic_t<In> scale) {
-  return fold_tile<lanes, p, keep, true>(own, scale, lanes, own.max());
+  return fold_tile<lanes, p, keep, 1>(own, scale, lanes, own.max());
 }
 
 template <int lanes, precision p, bool keep, class In, int V>

@@ -471,19 +471,21 @@ class tile {
     return largest_of(largest);
   }
 
-  /// The sum of the exponentials in the frame of `max`; if `keep`, they are kept for store.
-  /// `skips`: for warps most of which have whole vectors outside the range.
-  template <precision p, bool keep, bool skips = false>
-  __device__ T sum(T max, T scale) {
+  /// The sum of the exponentials in a frame; if `keep`, they are kept for store. `skips`: for warps
+  /// most of which have whole vectors outside the range: it is left before vectors number `skips`,
+  /// 2 `skips` and so on; if 0, never. The exponentials between are computed side by side.
+  template <precision p, bool keep, int skips = 0>
+  __device__ T sum(const frame<T>& f) {
     T total = 0;
     [[maybe_unused]] const int size = range_.size();
-    with_exponential<p>(max, scale, [&](const auto& exponential) {
+    with_exponential<p>(f, [&](const auto& exponential) {
       T sums[2] = {0, 0};
 #pragma unroll
       for (int j = 0; j < V; ++j) {
-        // Not before each: the exponentials of several vectors are computed side by side.
-        if (skips && j > 0 && j * width % 8 == 0 && number(j) >= size) {
-          break;
+        if constexpr (skips > 0) {
+          if (j > 0 && j % skips == 0 && number(j) >= size) {
+            break;
+          }
         }
 #pragma unroll
         for (int i = 0; i < width; ++i) {

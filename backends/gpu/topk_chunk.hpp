@@ -189,7 +189,8 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
           own.apply(call.map);
           max = own.max();
         }
-        folded = fold_tile<lanes, precision::fast, false, true>(own, call.scale, lanes, max);
+        constexpr int skips = vector_width<In> < 8 ? 8 / vector_width<In> : 1;
+        folded = fold_tile<lanes, precision::fast, false, skips>(own, call.scale, lanes, max);
       }
       forget_origin(thread);
       if (thread % lanes == 0) {
