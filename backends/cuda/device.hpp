@@ -136,6 +136,16 @@ inline constexpr bool prefetches = true;
 __device__ inline void prefetch_line(const void* in_line) {  // of 128 bytes, to the L2 cache
   asm volatile("prefetch.global.L2 [%0];" ::"l"(in_line));
 }
+/// Whether copies from global to shared memory go on while their threads do, and such a copy.
+inline constexpr bool copies_ahead = true;
+__device__ inline void copy_ahead(block16* shared, const block16* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+                   static_cast<std::uint32_t>(__cvta_generic_to_shared(shared))),
+               "l"(from)
+               : "memory");
+}
+/// Waits for the thread's own copies.
+__device__ inline void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 __device__ inline int multiprocessors() {
   int n;
   asm("mov.u32 %0, %%nsmid;" : "=r"(n));

@@ -321,6 +321,20 @@ __device__ inline block16 load_vector(const vector_range<In>& from, int v) {
   return loaded;
 }
 
+/// Starts the copy of the vectors of a range to shared memory, by all threads of a block, each
+/// those that a tile of it has; see wait_for_copies.
+template <class In>
+__device__ inline void copy_ahead(const vector_range<In>& from, block16* copy) {
+#pragma unroll 1
+  for (int v = static_cast<int>(threadIdx.x); v < from.size(); v += static_cast<int>(blockDim.x)) {
+    if (from.readable(v)) {
+      copy_ahead(copy + v, reinterpret_cast<const block16*>(from.base) + v);
+    } else {
+      copy[v] = load_elements(from, v);
+    }
+  }
+}
+
 /// V vectors of a thread, number first + j * step for j in [0, V).
 template <class In, int V>
 class tile {

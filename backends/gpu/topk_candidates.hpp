@@ -126,6 +126,16 @@ __device__ inline std::uint32_t bound_of_maxima(const std::uint32_t (&keys)[each
   return min_over_warp<lanes>(bound);
 }
 
+/// The least key from `key` on that an element can have; see spare_key_bits.
+template <int spare>
+__device__ inline std::uint32_t least_key_from(std::uint32_t key) {
+  constexpr std::uint32_t mask = (1U << spare) - 1;
+  if (key > ~mask) {
+    return ~std::uint32_t{0};  // NaN's
+  }
+  return (key & 1U << 31) != 0 ? (key + mask) & ~mask : key | mask;
+}
+
 /// Shared memory of bound_by_bins.
 using bound_memory = bins_memory<64>;
 
@@ -188,8 +198,8 @@ __device__ inline counted_bound bound_by_bins(std::uint32_t key, int k, bound_me
     return {};
   }
   const std::uint32_t below = ((result >> 16) << shift) - 1;  // the largest
-  return {below < high - low ? high - below : low, static_cast<int>(result & 0xffffU),
-          shift <= spare};
+  return {least_key_from<spare>(below < high - low ? high - below : low),
+          static_cast<int>(result & 0xffffU), shift <= spare};
 }
 
 /// Whether it holds for more than half of a warp's lanes.
@@ -214,8 +224,8 @@ struct topk_chunk_memory {
   std::uint32_t bound;
 };
 
-/// What at least k elements reach: the value of the least of them, or -infinity until it is known.
-/// One comparison with it takes the place of a key for each element.
+/// A number that at least k elements reach, -infinity until one is known. One comparison with it
+/// takes the place of a key for each element.
 template <class T>
 struct reached_bound {
   T value = -infinity<T>;
@@ -237,12 +247,14 @@ struct reached_bound {
 /// A key that at least k elements reach, and hardly more, or many that are equal.
 struct chunk_bound {
   std::uint32_t key;
-  bool many_reach;  ///< as far as the maxima that it was found by tell
+  bool many_reach;  ///< perhaps: the maxima that it was found by cannot tell that few do
 };
 
-/// The bound of a chunk, or of all until then; `key`: of the largest that the thread has had, 0 if
-/// none; `vectors`: of them all, or of a chunk of them. All `threads` threads of the block call it,
-/// with a barrier between two calls.
+/// The bound of a chunk, or of all until then; `key`: of the largest that the thread has had, 0 or
+/// that of -infinity if none; `vectors`: that the threads have had, or a whole chunk's, which it
+/// may say of a span that has less: if fewer than k threads have had any, the bound is that of
+/// -infinity, and all elements of their vectors are candidates, for which there is room. All
+/// `threads` threads of the block call it, with a barrier between two calls.
 ///
 /// By the maxima of warps, of groups of 8 lanes, or of threads; if they are twice as many as k, or
 /// in ascending rows too many elements would reach the bound. Of the threads fewer than k may have
@@ -295,7 +307,7 @@ __device__ inline chunk_bound bound_of_chunk(std::uint32_t key, int vectors, int
   const int lane = thread % lanes;
   const std::uint32_t own = lane < threads >> group_bits ? memory.keys[lane] : 0;
   const std::uint32_t bound = kth_of_lanes<lanes>(own, k);
-  return {bound, count(ballot(own >= bound)) >= 2 * k};
+  return {bound, count(ballot(own >= bound)) > k + k / 2};
 }
 
 /// How many of what the block's threads have, `own` each, come before the thread's; `all`: theirs
@@ -380,7 +392,8 @@ __device__ inline void keep_vectors(const tile<In, V>& own, int first, unsigned 
 }
 
 /// Drops candidates that are not among the k best, until few others are left or all of them are
-/// equal, and raises `bound` to the key of the least. All `threads` threads of the block call it.
+/// equal, and raises `bound` to a key that they all reach. All `threads` threads of the block call
+/// it.
 template <int lanes, class T>
 __device__ inline void drop_candidates(int n, int k, int threads, std::uint32_t& bound,
                                        topk_chunk_memory<T>& memory) {
@@ -452,13 +465,12 @@ __device__ inline void drop_candidates(int n, int k, int threads, std::uint32_t&
 /// Takes the candidates, elements that reach `bound`, out of the vectors that were kept, and raises
 /// the bound if they are more than `most`. `column`: of the span's first vector's first element,
 /// below 0 if that is not the row's. `last`: no more will be kept. All `threads` threads of the
-/// block call it.
+/// block call it, after a barrier.
 template <int lanes, bool last, class In>
 __device__ inline void look_at_kept(const topk_arguments<In>& call, std::int64_t column, int most,
                                     int threads, reached_bound<arithmetic_t<In>>& bound,
                                     topk_chunk_memory<arithmetic_t<In>>& memory) {
   constexpr int width = vector_width<In>;
-  __syncthreads();
   const int n = memory.kept < most_kept_vectors ? memory.kept : most_kept_vectors;
   const auto least = value_of_bound<arithmetic_t<In>>(bound.key());
 #pragma unroll 1

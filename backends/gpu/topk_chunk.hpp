@@ -83,6 +83,15 @@ enum class list_of : std::uint8_t {
   span,   ///< some chunks of a row
 };
 
+/// A last chunk of up to so many vectors for each thread is short. It would take nearly as long as
+/// any: so it comes to shared memory while the others are worked on, and then needs no barrier.
+inline constexpr int short_vectors_each = 2;
+template <bool copies>
+struct short_chunk_memory {
+  static constexpr int size = copies ? chunk_threads * short_vectors_each : 0;
+  block16 vectors[copies ? size : 1];
+};
+
 /// The results of a row each, or of each span the list to `lists` and its chunks' states to
 /// call.parts.
 template <int lanes, list_of work, class In>
@@ -117,12 +126,43 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
   const vector_range<In> span(x, call.cols, call.memory, std::int64_t{first} * chunk_vectors,
                               chunks * chunk_vectors);
   const std::int64_t column = span.base - x;
+  const auto range_of = [&](int chunk) {
+    return vector_range<In>(x, span, std::int64_t{first} * chunk_vectors, chunk * chunk_vectors,
+                            chunk_vectors);
+  };
+  constexpr bool copies = copies_ahead && work == list_of::row;
+  __shared__ short_chunk_memory<copies> copied;
+  const int last_vectors = span.size() - (chunks - 1) * chunk_vectors;
+  int whole_chunks = chunks;
+  if (copies && last_vectors <= copied.size &&
+      (chunks > 2 || last_vectors * vector_width<In> + 4 * k <= candidate_list::capacity)) {
+    --whole_chunks;
+    copy_ahead(range_of(whole_chunks), copied.vectors);
+  }
   T largest = -infinity<T>;  // of the thread
   reached_bound<T> bound;
+  const auto fold = [&](auto& own, int chunk, bool warp_has_some, T max) {
+    if (!call.folds) {
+      return;
+    }
+    state<T> folded;
+    if (warp_has_some) {
+      if (call.map != element_map::none) {
+        own.apply(call.map);
+        max = own.max();
+      }
+      constexpr int skips = 8 / vector_width<In>;
+      folded = fold_tile<lanes, precision::fast, false, skips>(own, call.scale, lanes, max);
+    }
+    int thread = static_cast<int>(threadIdx.x);
+    forget_origin(thread);
+    if (thread % lanes == 0) {
+      warp_states[chunk * warps + thread / lanes] = folded;
+    }
+  };
 #pragma unroll 1
-  for (int chunk = 0; chunk < chunks; ++chunk) {
-    const vector_range<In> range(x, span, std::int64_t{first} * chunk_vectors,
-                                 chunk * chunk_vectors, chunk_vectors);
+  for (int chunk = 0; chunk < whole_chunks; ++chunk) {
+    const vector_range<In> range = range_of(chunk);
     int thread = static_cast<int>(threadIdx.x);
     forget_origin(thread);  // or what is computed of it would be kept from chunk to chunk
     tile<In, chunk_vectors_each> own(range, thread, threads);
@@ -136,10 +176,10 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
     own.next_pass();
     largest = max_or_nan(largest, max);
 
-    // For random rows the bound leaves about k candidates of each chunk: for large k it is raised
-    // whenever as many elements were read again, and at the end if so many are worth it. Other rows
-    // may exceed it more often: then it is raised at once. What was kept is looked at when there
-    // might be no room for more.
+    // For random rows the bound of the first chunk leaves about k candidates of each: for large k
+    // it is raised whenever the number of chunks has doubled, for larger ones also in the last
+    // chunk, where it leaves less to rank. Other rows may exceed it more often: then it is raised
+    // at once. What was kept is looked at when there might be no room for more.
     bool is_fresh = !several_chunks || chunk == 0;
     bool is_due = false;
     if (several_chunks && chunk > 0) {
@@ -147,8 +187,12 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
       const bool many =
           is_most<lanes>(has_some && bound.is_exceeded_by(max)) || 2 * kept > most_kept_vectors;
       const bool is_time = 2 * k * (chunk + 1) >= chunk_threads &&
-                           ((chunk & (chunk + 1)) == 0 || (k > 32 && chunk == chunks - 1));
-      is_fresh = __syncthreads_or(many ? 1 : 0) != 0 || is_time;
+                           ((chunk & (chunk + 1)) == 0 || (k > 32 && chunk == whole_chunks - 1));
+      is_fresh = __syncthreads_or(many ? 1 : 0) != 0;
+      if (is_fresh && chunk == whole_chunks - 1) {
+        whole_chunks = chunks;  // more may exceed the bound, for all of which there is no room
+      }
+      is_fresh = is_fresh || is_time;
       // If so, no thread keeps anything before the next barrier, that of bound_of_chunk.
       if (is_fresh) {
         const int all_kept = *static_cast<const volatile int*>(&memory.kept);
@@ -182,25 +226,25 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
       keep_vectors(own, chunk * chunk_vectors, wanted, memory);
     }
     own.next_pass();
-    if (call.folds) {
-      state<T> folded;
-      if (warp_has_some) {
-        if (call.map != element_map::none) {
-          own.apply(call.map);
-          max = own.max();
-        }
-        constexpr int skips = vector_width<In> < 8 ? 8 / vector_width<In> : 1;
-        folded = fold_tile<lanes, precision::fast, false, skips>(own, call.scale, lanes, max);
-      }
-      forget_origin(thread);
-      if (thread % lanes == 0) {
-        warp_states[chunk * warps + thread / lanes] = folded;
-      }
-    }
+    fold(own, chunk, warp_has_some, max);
     if (is_due && chunk + 1 < chunks) {
+      __syncthreads();
       look_at_kept<lanes, false>(call, column, 3 * k + lanes, threads, bound, memory);
     }
   }
+  if (copies && whole_chunks < chunks) {
+    const int thread = static_cast<int>(threadIdx.x);
+    tile<In, short_vectors_each> own(range_of(whole_chunks), thread, threads);
+    wait_for_copies();
+    own.load(copied.vectors);
+    const T max = own.max();
+    largest = max_or_nan(largest, max);
+    if (bound.is_exceeded_by(max)) {
+      keep_vectors(own, whole_chunks * chunk_vectors, own.exceeding(bound.value), memory);
+    }
+    fold(own, whole_chunks, (thread & ~(lanes - 1)) < last_vectors, max);
+  }
+  __syncthreads();
   look_at_kept<lanes, true>(call, column, k + 2 * lanes, threads, bound, memory);
 
   const int lane = static_cast<int>(threadIdx.x % lanes);

@@ -56,6 +56,9 @@ __device__ inline std::uint32_t min_over_warp(std::uint32_t value) {
 /// Blocks do not ask for what later ones will read: not measured here.
 inline constexpr bool prefetches = false;
 __device__ inline void prefetch_line(const void*) {}
+inline constexpr bool copies_ahead = false;
+__device__ inline void copy_ahead(block16* shared, const block16* from) { *shared = *from; }
+__device__ inline void wait_for_copies() {}
 __device__ inline int multiprocessors() { return 0; }
 
 /// Launches follow each other.

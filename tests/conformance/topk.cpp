@@ -250,20 +250,17 @@ TEST_CASE_TEMPLATE("short rows of every number of vectors a lane", T, SOFTFOLD_T
   }
 }
 
-// So many rows that GPUs give one to a warp; next to each other they differ in how many elements
-// exceed those before.
-TEST_CASE_TEMPLATE("many rows, each of another kind", T, SOFTFOLD_TEST_INPUT_TYPES) {
-  queue q;
+/// Rows that, next to each other, differ in how many elements exceed those before.
+template <class T>
+problem<T> rows_of_many_kinds(std::int64_t rows, std::int64_t cols, std::uint64_t seed) {
   constexpr distribution kinds[] = {distribution::normal,     distribution::ascending,
                                     distribution::descending, distribution::all_equal,
                                     distribution::two_values, distribution::few_values,
                                     distribution::masked};
-  constexpr std::int64_t rows = 2150;
-  constexpr auto cols = static_cast<std::int64_t>(4200 / sizeof(T));
-  problem<T> p({rows, cols, distribution::normal, 1, 1, 1, 39000});
+  problem<T> p({rows, cols, distribution::normal, 1, 1, 1, seed});
   for (std::int64_t r = 0; r < rows; ++r) {
     fill(kinds[static_cast<std::size_t>(r) % std::size(kinds)], p.x.row(r),
-         39500 + static_cast<std::uint64_t>(r));
+         seed + 500 + static_cast<std::uint64_t>(r));
     if (r % 11 == 10) {
       for (std::int64_t c = r % 40; c < cols; c += 40) {
         p.x(r, c) = nans<T>()[static_cast<std::size_t>(c) % 4];
@@ -271,9 +268,30 @@ TEST_CASE_TEMPLATE("many rows, each of another kind", T, SOFTFOLD_TEST_INPUT_TYP
     }
   }
   p.commit();
+  return p;
+}
+
+// So many rows that GPUs give one to a warp.
+TEST_CASE_TEMPLATE("many rows, each of another kind", T, SOFTFOLD_TEST_INPUT_TYPES) {
+  queue q;
+  auto p = rows_of_many_kinds<T>(2150, static_cast<std::int64_t>(4200 / sizeof(T)), 39000);
   const auto columns = expected_columns(p, 17);
   for (const std::int64_t k : {1, 5, 16, 17}) {
     check_topk<T, std::int32_t>(q, p, k, columns);
+  }
+}
+
+// So many that GPUs give one to a block, which works on it part by part.
+TEST_CASE_TEMPLATE("many long rows, each of another kind, with a short last part", T,
+                   SOFTFOLD_TEST_INPUT_TYPES) {
+  queue q;
+  const std::int64_t width = 16 / static_cast<std::int64_t>(sizeof(T));
+  for (const std::int64_t vectors : {40, 500}) {
+    auto p = rows_of_many_kinds<T>(800, (2048 + vectors) * width - 1, 39250);
+    const auto columns = expected_columns(p, 64);
+    for (const std::int64_t k : {1, 16, 64}) {
+      check_topk<T, std::int32_t>(q, p, k, columns);
+    }
   }
 }
 
