@@ -27,14 +27,56 @@ __device__ inline void for_each_own(int thread, const int& count, const Use& use
   }
 }
 
+/// The bins of entries from large to small, in which they are about as many each if they are the
+/// best of a row whose elements get rarer the larger they are. Of an entry it takes the bits that
+/// differ: the key without the `spare` lowest ones, the `column_bits` lowest ones of the column.
+/// The distance to the least entry is written as a floating-point number, after an offset has been
+/// added that is a 15th of the largest distance: so it has one of four exponents, and the smaller
+/// it is, the narrower are the bins.
+template <int spare, int bins>
+class entry_bins {
+ public:
+  __device__ entry_bins(packed_entry low, packed_entry high, int column_bits)
+      : column_bits_(column_bits), low_(compact(low)) {
+    const std::uint64_t range = compact(high) - low_;
+    const int bits = 64 - leading_zeros(range);
+    shift_ = bits > distance_bits ? bits - distance_bits : 0;
+    offset_ = static_cast<std::uint32_t>(range >> shift_) / 15 + 1;
+    first_ = __float_as_uint(static_cast<float>(offset_));
+  }
+  __device__ unsigned operator()(packed_entry e) const {
+    const auto distance = static_cast<std::uint32_t>((compact(e) - low_) >> shift_);
+    return (__float_as_uint(static_cast<float>(distance + offset_)) - first_) >> step_bits;
+  }
+
+ private:
+  static constexpr int mantissa_bits = 23;
+  static constexpr int distance_bits = mantissa_bits;  // with the offset they are exact in f32
+  static constexpr int step_bits = mantissa_bits + 2 - (63 - __builtin_clzll(bins));
+
+  [[nodiscard]] __device__ std::uint64_t compact(packed_entry e) const {
+    const std::uint32_t columns = ~std::uint32_t{0} >> (32 - column_bits_);
+    return (e >> (32 + spare)) << column_bits_ | (static_cast<std::uint32_t>(e) & columns);
+  }
+
+  int column_bits_;
+  std::uint64_t low_;
+  int shift_;
+  std::uint32_t offset_;
+  std::uint32_t first_;
+};
+
 /// Sorts n entries, all different, from large to small: into bins, and within them by counting. All
 /// threads of the block, as in kth_largest, call it, after a barrier. False, and nothing done, if
 /// they are more than 8 for each thread, or too many for one bin, as many equal keys are. O(n)
 /// steps if they are spread. `n`: in shared memory, so that it takes no register meanwhile.
-template <int lanes, class Memory>
-__device__ inline bool sort_by_bins(packed_entry* entries, const int& n, Memory& memory) {
+/// `spare`, `column_bits`: see entry_bins.
+template <int lanes, int spare, class Memory>
+__device__ inline bool sort_by_bins(packed_entry* entries, const int& n, int column_bits,
+                                    Memory& memory) {
   constexpr int each = 8;
-  constexpr unsigned most_in_bin = 64;
+  constexpr unsigned most_in_bin = 160;  // beyond, the other way is as quick
+  constexpr int place_bits = 8;
   const int threads = static_cast<int>(blockDim.x);
   if (n > each * threads) {
     return false;
@@ -50,15 +92,15 @@ __device__ inline bool sort_by_bins(packed_entry* entries, const int& n, Memory&
   });
   clear_bins(memory);
   max_over_block<lanes>(above_low, high, memory);
-  const packed_entry low = ~above_low;
-  const int shift = shift_to_bins(high - low, memory);
-  const auto bin_of = [&](packed_entry e) { return static_cast<int>((e - low) >> shift); };
-  unsigned place[each];  // in the bin, then among all
+  const entry_bins<spare, Memory::bins> bin_of(~above_low, high, column_bits);
+  unsigned place[each];  // the bin, and the place in it; then among all
   bool crowded = false;
   forget_origin(thread);  // or a mask of lanes for each j would be kept from loop to loop
   for_each_own<each>(thread, n, [&](int j) {
-    place[j] = atomicAdd(&memory.histogram[bin_of(own[j])], 1U);
-    crowded = crowded || place[j] >= most_in_bin;
+    const unsigned bin = bin_of(own[j]);
+    const unsigned in_bin = atomicAdd(&memory.histogram[bin], 1U);
+    crowded = crowded || in_bin >= most_in_bin;
+    place[j] = bin << place_bits | in_bin;
   });
   if (__syncthreads_or(crowded ? 1 : 0) != 0) {
     return false;
@@ -72,12 +114,14 @@ __device__ inline bool sort_by_bins(packed_entry* entries, const int& n, Memory&
   });
   __syncthreads();
   forget_origin(thread);
-  for_each_own<each>(thread, n,
-                     [&](int j) { entries[memory.histogram[bin_of(own[j])] + place[j]] = own[j]; });
+  for_each_own<each>(thread, n, [&](int j) {
+    const unsigned in_bin = place[j] & ((1U << place_bits) - 1);
+    entries[memory.histogram[place[j] >> place_bits] + in_bin] = own[j];
+  });
   __syncthreads();
   forget_origin(thread);
   for_each_own<each>(thread, n, [&](int j) {
-    const int bin = bin_of(own[j]);
+    const unsigned bin = place[j] >> place_bits;
     const unsigned first = memory.histogram[bin];
     const unsigned end = bin > 0 ? memory.histogram[bin - 1] : static_cast<unsigned>(n);
     place[j] = first;
@@ -126,11 +170,12 @@ __device__ void sort_descending(Entry* entries, int n) {
 }
 
 /// Sorts n entries, all different, from large to small. There is room for a power of two of them.
-/// All threads of the block call it, after a barrier. `n`: as in sort_by_bins.
-template <int lanes, class Entry, class Memory>
-__device__ inline void sort_entries(Entry* entries, const int& n, Memory& memory) {
+/// All threads of the block call it, after a barrier. `n`, `spare`, `column_bits`: as in
+/// sort_by_bins.
+template <int lanes, int spare, class Entry, class Memory>
+__device__ inline void sort_entries(Entry* entries, const int& n, int column_bits, Memory& memory) {
   if constexpr (std::is_same_v<Entry, packed_entry>) {
-    if (sort_by_bins<lanes>(entries, n, memory)) {
+    if (sort_by_bins<lanes, spare>(entries, n, column_bits, memory)) {
       return;
     }
   }
