@@ -238,6 +238,8 @@ struct reached_bound {
     return raises;
   }
   [[nodiscard]] __device__ bool is_nan() const { return value != value; }
+  /// A number that all elements that reach the bound are not below, NaNs included.
+  [[nodiscard]] __device__ T least() const { return is_nan() ? infinity<T> : value; }
   [[nodiscard]] __device__ bool is_reached_by(T x) const {
     return is_nan() ? x != x : !(x < value);
   }
@@ -472,7 +474,7 @@ __device__ inline void look_at_kept(const topk_arguments<In>& call, std::int64_t
                                     topk_chunk_memory<arithmetic_t<In>>& memory) {
   constexpr int width = vector_width<In>;
   const int n = memory.kept < most_kept_vectors ? memory.kept : most_kept_vectors;
-  const auto least = value_of_bound<arithmetic_t<In>>(bound.key());
+  const auto least = bound.least();
 #pragma unroll 1
   for (int i = static_cast<int>(threadIdx.x); i < n; i += threads) {
     const block16 elements = memory.vectors[i];

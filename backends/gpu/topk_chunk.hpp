@@ -176,31 +176,32 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
     own.next_pass();
     largest = max_or_nan(largest, max);
 
-    // For random rows the bound of the first chunk leaves about k candidates of each: for large k
-    // it is raised whenever the number of chunks has doubled, for larger ones also in the last
-    // chunk, where it leaves less to rank. Other rows may exceed it more often: then it is raised
-    // at once. What was kept is looked at when there might be no room for more.
-    bool is_fresh = !several_chunks || chunk == 0;
+    // For random rows a bound leaves about k candidates of as many chunks as it was found in: it is
+    // raised whenever their number has doubled, once that leaves out enough to be worth it. Other
+    // rows may exceed it more often: then it is raised at once. What was kept is looked at when
+    // there might be no room for more.
+    constexpr int worth_raising = 96;  // candidates
+    bool looks_for_bound = !several_chunks || chunk == 0;
     bool is_due = false;
     if (several_chunks && chunk > 0) {
       const int kept = *static_cast<const volatile int*>(&memory.kept);
       const bool many =
           is_most<lanes>(has_some && bound.is_exceeded_by(max)) || 2 * kept > most_kept_vectors;
-      const bool is_time = 2 * k * (chunk + 1) >= chunk_threads &&
-                           ((chunk & (chunk + 1)) == 0 || (k > 32 && chunk == whole_chunks - 1));
-      is_fresh = __syncthreads_or(many ? 1 : 0) != 0;
-      if (is_fresh && chunk == whole_chunks - 1) {
+      const bool is_time = k * (chunk + 1) >= worth_raising && (chunk & (chunk + 1)) == 0;
+      looks_for_bound = __syncthreads_or(many ? 1 : 0) != 0;
+      if (looks_for_bound && chunk == whole_chunks - 1) {
         whole_chunks = chunks;  // more may exceed the bound, for all of which there is no room
       }
-      is_fresh = is_fresh || is_time;
+      looks_for_bound = looks_for_bound || is_time;
       // If so, no thread keeps anything before the next barrier, that of bound_of_chunk.
-      if (is_fresh) {
+      if (looks_for_bound) {
         const int all_kept = *static_cast<const volatile int*>(&memory.kept);
         is_due = 2 * all_kept > most_kept_vectors || all_kept + 3 * k > most_kept_vectors;
       }
     }
+    bool is_fresh = false;
     bool many_reach = false;
-    if (is_fresh) {
+    if (looks_for_bound) {
       const int vectors = several_chunks ? chunk_vectors : range.size();
       const std::uint32_t key = several_chunks || has_some ? core::order_key(largest) : 0;
       const chunk_bound raised = bound_of_chunk<lanes, In>(key, vectors, k, threads, memory);
