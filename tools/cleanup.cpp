@@ -19,6 +19,7 @@ struct slot {
 };
 std::array<slot, 8> slots;
 std::atomic<const char*> mapped_path = nullptr;
+std::atomic<bool> reports_error = false;
 
 void remove_files() noexcept {
   for (const slot& s : slots) {
@@ -43,6 +44,10 @@ extern "C" void end_by_bus_error(int number) {
   if (path == nullptr) {
     end_by_signal(number);
     return;
+  }
+  static_assert(decltype(reports_error)::is_always_lock_free);
+  while (reports_error.exchange(true)) {
+    pause();  // another thread has met the file's new end, too, and ends the process
   }
   remove_files();
   print("softfold: ");
