@@ -27,12 +27,12 @@ __device__ inline void for_each_own(int thread, const int& count, const Use& use
   }
 }
 
-/// The bins of entries from large to small, in which they are about as many each if they are the
-/// best of a row whose elements get rarer the larger they are. Of an entry it takes the bits that
-/// differ: the key without the `spare` lowest ones, the `column_bits` lowest ones of the column.
-/// The distance to the least entry is written as a floating-point number, after an offset has been
-/// added that is a 15th of the largest distance: so it has one of four exponents, and the smaller
-/// it is, the narrower are the bins.
+/// Numbers of bins, the larger the larger an entry is, in which entries are about as many each if
+/// they are the best of a row whose elements get rarer the larger they are. Of an entry it takes
+/// the bits that differ: the key without the `spare` lowest ones, the `column_bits` lowest ones of
+/// the column. The distance to the least entry is written as a floating-point number, after an
+/// offset has been added that is a 15th of the largest distance: so it has one of four exponents,
+/// and the smaller it is, the narrower are the bins.
 template <int spare, int bins>
 class entry_bins {
  public:

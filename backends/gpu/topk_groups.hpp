@@ -146,7 +146,7 @@ class row_selection {
   template <class Emit>
   __device__ void run(const Key* keys, const Emit& emit) {
     collect(keys);
-    const int column_bits = 64 - leading_zeros(static_cast<std::uint64_t>(call_.cols));
+    const int column_bits = 64 - leading_zeros(static_cast<std::uint64_t>(call_.cols) | 1);
     sort_entries<lanes, spare_bits>(entries_, counters_[found], column_bits, memory_);
     for (std::int64_t i = threadIdx.x; i < call_.k; i += blockDim.x) {
       emit(i, i < counters_[found] ? entries_[i] : entry_of<Entry>::none());
