@@ -46,12 +46,21 @@ constexpr selection_rule selection_rules[] = {
 
 /// Top-k by groups: of so many vectors, if there are so many times k of them. The larger the
 /// groups, the fewer maxima are kept and searched; the fewer groups, the more elements exceed the
-/// k-th largest maximum, and of large groups more is read again.
+/// k-th largest maximum, and of large groups, and of those of 16-bit elements, more is read again.
 struct group_rule {
   int vectors;
   int groups;
 };
-constexpr group_rule group_rules[] = {{32, 16}, {8, 6}, {4, 6}, {2, 3}, {1, 2}};
+constexpr group_rule group_rules[] = {{32, 16}, {8, 8}, {4, 3}, {2, 3}, {1, 2}};
+constexpr group_rule group_rules_16_bit[] = {{32, 16}, {8, 8}, {4, 6}, {2, 3}, {1, 2}};
+
+/// Groups of up to so many vectors are also taken if they are so many times k, where groups half as
+/// large would have so many bytes of maxima that fewer blocks share a multiprocessor.
+constexpr group_rule crowded_rule = {8, 3};
+constexpr std::int64_t crowding_bytes = 24 << 10;
+
+/// Up to so many elements compete by themselves sooner than by their vectors' maxima.
+constexpr std::int64_t few_elements = 2048;
 
 const selection_rule& selection_rule_for(const device_limits& device) {
   return device.shared_bytes >= selection_rules[0].shared_bytes ? selection_rules[0]
@@ -204,7 +213,8 @@ topk_plan plan_topk(const row_shape& shape, std::int64_t rows, std::int64_t k,
   const selection_rule& most = selection_rule_for(device);
   const bool wide = shape.element_bytes == 8;
   const std::int64_t vectors = vectors_of(shape);
-  const std::int64_t most_groups = most.keys / (wide ? 8 : 4);
+  const std::int64_t key_bytes = wide ? 8 : 4;
+  const std::int64_t most_groups = most.keys / key_bytes;
   const auto capacity_for = [](std::int64_t entries) {
     std::int64_t capacity = 256;
     while (capacity < entries) {
@@ -258,22 +268,36 @@ topk_plan plan_topk(const row_shape& shape, std::int64_t rows, std::int64_t k,
     return plan;
   }
   std::int64_t capacity = capacity_for(2 * k);
-  for (const group_rule& rule : group_rules) {
+  const std::int64_t elements = vectors * (vector_bytes / shape.element_bytes);
+  for (const group_rule& rule : shape.element_bytes == 2 ? group_rules_16_bit : group_rules) {
+    if (rule.vectors == 1 && elements <= few_elements) {
+      break;
+    }
     const std::int64_t groups = (vectors + rule.vectors - 1) / rule.vectors;
-    if (groups >= rule.groups * k && capacity * std::int64_t{sizeof(unsigned)} <= most.list) {
+    const bool crowded =
+        rule.vectors <= crowded_rule.vectors && 2 * groups * key_bytes > crowding_bytes;
+    const std::int64_t least = crowded ? std::min(rule.groups, crowded_rule.groups) : rule.groups;
+    if (groups >= least * k && capacity * std::int64_t{sizeof(unsigned)} <= most.list) {
       plan.group_vectors = rule.vectors;
       plan.groups = groups;
       break;
     }
   }
+  const std::int64_t most_entries = most.entries / (has_packed_entries(shape) ? 8 : 16);
   if (plan.group_vectors == 0) {
-    capacity = capacity_for(k);
+    capacity = capacity_for(k + k / 4);  // a few more than k are found sooner than just k
+    if (capacity > most_entries) {
+      capacity = capacity_for(k);
+    }
   }
   plan.capacity = static_cast<int>(capacity);
-  plan.shared_entries = capacity * (has_packed_entries(shape) ? 8 : 16) <= most.entries;
+  plan.shared_entries = capacity <= most_entries;
   const std::int64_t states =
       std::int64_t{plan.chunks} * (chunk_threads / device.lanes + 1) * (wide ? 16 : 8);
   plan.split = plan.groups > most_groups || states > most.states || (plan.chunks > 1 && few_rows);
+  if (plan.group_vectors == 0 && !plan.split && elements <= most_groups) {
+    plan.groups = elements;
+  }
   return plan;
 }
 

@@ -69,7 +69,7 @@ struct bins_memory {
   /// Keys of a thread that are on their way from memory at once.
   static constexpr int at_once = by_fours ? 4 : 1;
   unsigned of_warps[32];
-  std::uint64_t largest[2][32];
+  std::uint64_t largest[4][32];
   int bin;  ///< below 0: none
   std::uint64_t rest;
   unsigned in_bin;
@@ -85,27 +85,30 @@ __device__ inline std::uint64_t max_over_warp(std::uint64_t value) {
          max_over_warp<lanes>(upper == most ? static_cast<std::uint32_t>(value) : 0);
 }
 
-/// The largest of the a's and of the b's that a block's threads bring. All threads of the block
-/// call it and get the result.
-template <int lanes, class Key, class Memory>
-__device__ inline void max_over_block(Key& a, Key& b, Memory& memory) {
+/// Of each of n numbers, up to 4, the largest that a block's threads bring. All threads of the
+/// block call it and get the result.
+template <int lanes, int n, class Key, class Memory>
+__device__ inline void max_over_block(Key (&values)[n], Memory& memory) {
   const int lane = static_cast<int>(threadIdx.x) % lanes;
   const int warp = static_cast<int>(threadIdx.x) / lanes;
-  a = max_over_warp<lanes>(a);
-  b = max_over_warp<lanes>(b);
-  if (lane == 0) {
-    memory.largest[0][warp] = a;
-    memory.largest[1][warp] = b;
+#pragma unroll
+  for (int i = 0; i < n; ++i) {
+    values[i] = max_over_warp<lanes>(values[i]);
+    if (lane == 0) {
+      memory.largest[i][warp] = values[i];
+    }
   }
   __syncthreads();
   const int warps = static_cast<int>(blockDim.x) / lanes;
-  if constexpr (has_max_over_warp) {
-    a = max_over_warp<lanes>(lane < warps ? static_cast<Key>(memory.largest[0][lane]) : Key{0});
-    b = max_over_warp<lanes>(lane < warps ? static_cast<Key>(memory.largest[1][lane]) : Key{0});
-  } else {
-    for (int i = 0; i < warps; ++i) {
-      a = memory.largest[0][i] > a ? static_cast<Key>(memory.largest[0][i]) : a;
-      b = memory.largest[1][i] > b ? static_cast<Key>(memory.largest[1][i]) : b;
+#pragma unroll
+  for (int i = 0; i < n; ++i) {
+    const auto of_warp = [&](int w) { return static_cast<Key>(memory.largest[i][w]); };
+    if constexpr (has_max_over_warp) {
+      values[i] = max_over_warp<lanes>(lane < warps ? of_warp(lane) : Key{0});
+    } else {
+      for (int w = 0; w < warps; ++w) {
+        values[i] = of_warp(w) > values[i] ? of_warp(w) : values[i];
+      }
     }
   }
 }
@@ -189,6 +192,7 @@ struct cut {
   /// may reach it; 0: all keys >= threshold are chosen.
   std::int64_t ties;
   std::int64_t above;  ///< keys above the threshold, if there are ties
+  std::int64_t reach;  ///< keys that are not below it
 };
 
 /// Calls use(i, get(i)) for a thread's share of 0 to n - 1, and perhaps use(i, 0) for a few beyond
@@ -196,7 +200,9 @@ struct cut {
 template <class Key, int each, class Index, class Get, class Use>
 __device__ inline void for_each_key(Index n, const Get& get, const Use& use) {
   const auto step = static_cast<Index>(blockDim.x);
-  for (auto first = static_cast<Index>(threadIdx.x); first < n; first += each * step) {
+  int thread = static_cast<int>(threadIdx.x);
+  forget_origin(thread);  // or a caller's loop would keep what is computed of it
+  for (auto first = static_cast<Index>(thread); first < n; first += each * step) {
     Key keys[each];
 #pragma unroll
     for (int j = 0; j < each; ++j) {
@@ -219,14 +225,15 @@ __device__ inline void for_each_key(Index n, const Get& get, const Use& use) {
 template <int lanes, class Key, class Index, class Memory, class Get>
 __device__ cut<Key> kth_largest(Index n, std::int64_t k, std::int64_t most, Memory& memory,
                                 const Get& get) {
-  Key low = std::numeric_limits<Key>::max();
-  Key high = 0;
+  Key ends[] = {std::numeric_limits<Key>::max(), 0};
   for_each_key<Key, Memory::at_once>(n, get, [&](Index, Key key) {
-    low = key != 0 && key < low ? key : low;
-    high = key > high ? key : high;
+    ends[0] = key != 0 && key < ends[0] ? key : ends[0];
+    ends[1] = key > ends[1] ? key : ends[1];
   });
-  low = high != 0 ? low : 1;
-  max_over_block<lanes>(low, high, memory);
+  ends[0] = ends[1] != 0 ? ends[0] : 1;
+  max_over_block<lanes>(ends, memory);
+  Key low = ends[0];
+  Key high = ends[1];
   std::int64_t wanted = k;
   while (true) {
     const int shift = shift_to_bins(high - low, memory);
@@ -262,10 +269,11 @@ __device__ cut<Key> kth_largest(Index n, std::int64_t k, std::int64_t most, Memo
     }
     wanted = static_cast<std::int64_t>(memory.rest);
     low += static_cast<Key>(static_cast<Key>(memory.bin) << shift);
-    const bool enough = k - wanted + memory.in_bin <= most;
+    const std::int64_t reach = k - wanted + memory.in_bin;
+    const bool enough = reach <= most;
     __syncthreads();  // the memory may be written again
     if (enough || shift == 0) {
-      return {low, enough ? 0 : wanted, k - wanted};
+      return {low, enough ? 0 : wanted, k - wanted, reach};
     }
     const Key width = (Key{1} << shift) - 1;
     high = high - low > width ? low + width : high;
@@ -273,17 +281,52 @@ __device__ cut<Key> kth_largest(Index n, std::int64_t k, std::int64_t most, Memo
 }
 
 /// Calls emit(i, position) for the items that `cut`, made of the same keys, tells: for those above
-/// the threshold, and for the first ties in the order of i. If there are ties, `position` counts
-/// the items in this order; else it is -1. All threads of the block call it.
+/// the threshold, and for the first ties in the order of i. Positions are from 0 on, in the order
+/// of i if there are ties; `selected`, in shared memory, becomes the number of items. All threads
+/// of the block call it, and what they emit is seen by all after it.
 template <int lanes, class Key, class Index, class Memory, class Get, class Emit>
-__device__ void for_each_selected(Index n, const cut<Key>& cut, Memory& memory, const Get& get,
-                                  const Emit& emit) {
+__device__ void for_each_selected(Index n, const cut<Key>& cut, Memory& memory, int& selected,
+                                  const Get& get, const Emit& emit) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    selected = static_cast<int>(cut.ties > 0 ? cut.above + cut.ties : 0);
+  }
+  __syncthreads();
+  const int lane = static_cast<int>(threadIdx.x) % lanes;
   if (cut.ties == 0) {
-    for_each_key<Key, Memory::at_once>(n, get, [&](Index i, Key key) {
-      if (key >= cut.threshold) {  // > 0
-        emit(i, std::int64_t{-1});
+    constexpr int each = Memory::at_once;
+    const auto step = static_cast<Index>(blockDim.x);
+    int thread = static_cast<int>(threadIdx.x);
+    forget_origin(thread);
+    // By whole warps.
+    for (auto first = static_cast<Index>(thread); first - lane < n; first += each * step) {
+      Key keys[each];
+#pragma unroll
+      for (int j = 0; j < each; ++j) {
+        const Index i = first + j * step;
+        keys[j] = i < n ? get(i) : Key{0};
       }
-    });
+      lane_mask chosen[each];
+      int all = 0;
+#pragma unroll
+      for (int j = 0; j < each; ++j) {
+        chosen[j] = ballot(keys[j] >= cut.threshold);  // > 0
+        all += count(chosen[j]);
+      }
+      if (all == 0) {
+        continue;
+      }
+      int at = lane == 0 ? atomicAdd(&selected, all) : 0;
+      at = shuffle(at, 0);
+#pragma unroll
+      for (int j = 0; j < each; ++j) {
+        if (keys[j] >= cut.threshold) {
+          emit(first + j * step, at + count(chosen[j] & lanes_below()));
+        }
+        at += count(chosen[j]);
+      }
+    }
+    __syncthreads();
     return;
   }
   const int warp = static_cast<int>(threadIdx.x) / lanes;
@@ -297,7 +340,7 @@ __device__ void for_each_selected(Index n, const cut<Key>& cut, Memory& memory, 
     const bool tie = key == cut.threshold;
     const lane_mask ties = ballot(tie);
     const lane_mask above = ballot(key > cut.threshold);
-    if (threadIdx.x % lanes == 0) {
+    if (lane == 0) {
       memory.histogram[warp] = static_cast<unsigned>(count(ties));
       memory.of_warps[warp] = static_cast<unsigned>(count(above));
     }
@@ -311,7 +354,7 @@ __device__ void for_each_selected(Index n, const cut<Key>& cut, Memory& memory, 
       larger += memory.of_warps[w];
     }
     if (key > cut.threshold || (tie && rank < cut.ties)) {
-      emit(i, before + (rank < cut.ties ? rank : cut.ties));
+      emit(i, static_cast<int>(before + (rank < cut.ties ? rank : cut.ties)));
     }
     __syncthreads();
   }

@@ -29,15 +29,20 @@ __device__ inline void for_each_own(int thread, const int& count, const Use& use
 
 /// Numbers of bins, the larger the larger an entry is, in which entries are about as many each if
 /// they are the best of a row whose elements get rarer the larger they are. Of an entry it takes
-/// the bits that differ: the key without the `spare` lowest ones, the `column_bits` lowest ones of
-/// the column. The distance to the least entry is written as a floating-point number, after an
-/// offset has been added that is a 15th of the largest distance: so it has one of four exponents,
-/// and the smaller it is, the narrower are the bins.
+/// the bits that differ: the key without the `spare` lowest ones, the column's distance to the
+/// last. The distance to the least entry is written as a floating-point number, after an offset has
+/// been added that is a 15th of the largest distance: so it has one of four exponents, and the
+/// smaller it is, the narrower are the bins.
 template <int spare, int bins>
 class entry_bins {
  public:
-  __device__ entry_bins(packed_entry low, packed_entry high, int column_bits)
-      : column_bits_(column_bits), low_(compact(low)) {
+  /// Of entries from `low` to `high`, in columns whose bits in an entry are least_column to
+  /// most_column.
+  __device__ entry_bins(packed_entry low, packed_entry high, std::uint32_t least_column,
+                        std::uint32_t most_column)
+      : least_column_(least_column),
+        column_bits_(64 - leading_zeros(most_column - least_column)),
+        low_(compact(low)) {
     const std::uint64_t range = compact(high) - low_;
     const int bits = 64 - leading_zeros(range);
     shift_ = bits > distance_bits ? bits - distance_bits : 0;
@@ -55,10 +60,10 @@ class entry_bins {
   static constexpr int step_bits = mantissa_bits + 2 - (63 - __builtin_clzll(bins));
 
   [[nodiscard]] __device__ std::uint64_t compact(packed_entry e) const {
-    const std::uint32_t columns = ~std::uint32_t{0} >> (32 - column_bits_);
-    return (e >> (32 + spare)) << column_bits_ | (static_cast<std::uint32_t>(e) & columns);
+    return ((e >> (32 + spare)) << column_bits_) + (static_cast<std::uint32_t>(e) - least_column_);
   }
 
+  std::uint32_t least_column_;
   int column_bits_;
   std::uint64_t low_;
   int shift_;
@@ -70,10 +75,10 @@ class entry_bins {
 /// threads of the block, as in kth_largest, call it, after a barrier. False, and nothing done, if
 /// they are more than 8 for each thread, or too many for one bin, as many equal keys are. O(n)
 /// steps if they are spread. `n`: in shared memory, so that it takes no register meanwhile.
-/// `spare`, `column_bits`: see entry_bins.
+/// `spare`: see entry_bins. `entries` are aligned to 16 bytes, and there is room for an even
+/// number.
 template <int lanes, int spare, class Memory>
-__device__ inline bool sort_by_bins(packed_entry* entries, const int& n, int column_bits,
-                                    Memory& memory) {
+__device__ inline bool sort_by_bins(packed_entry* entries, const int& n, Memory& memory) {
   constexpr int each = 8;
   constexpr unsigned most_in_bin = 160;  // beyond, the other way is as quick
   constexpr int place_bits = 8;
@@ -83,16 +88,20 @@ __device__ inline bool sort_by_bins(packed_entry* entries, const int& n, int col
   }
   int thread = static_cast<int>(threadIdx.x);
   packed_entry own[each];
-  packed_entry above_low = 0;  // ~low: the largest is the least's
-  packed_entry high = 0;
+  std::uint64_t ends[4] = {};  // of the complements and of the entries, then of their columns
   for_each_own<each>(thread, n, [&](int j) {
     own[j] = entries[thread + j * threads];
-    above_low = ~own[j] > above_low ? ~own[j] : above_low;
-    high = own[j] > high ? own[j] : high;
+    const std::uint64_t brought[] = {~own[j], own[j], ~static_cast<std::uint32_t>(own[j]),
+                                     static_cast<std::uint32_t>(own[j])};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      ends[i] = brought[i] > ends[i] ? brought[i] : ends[i];
+    }
   });
   clear_bins(memory);
-  max_over_block<lanes>(above_low, high, memory);
-  const entry_bins<spare, Memory::bins> bin_of(~above_low, high, column_bits);
+  max_over_block<lanes>(ends, memory);
+  const entry_bins<spare, Memory::bins> bin_of(
+      ~ends[0], ends[1], ~static_cast<std::uint32_t>(ends[2]), static_cast<std::uint32_t>(ends[3]));
   unsigned place[each];  // the bin, and the place in it; then among all
   bool crowded = false;
   forget_origin(thread);  // or a mask of lanes for each j would be kept from loop to loop
@@ -118,16 +127,22 @@ __device__ inline bool sort_by_bins(packed_entry* entries, const int& n, int col
     const unsigned in_bin = place[j] & ((1U << place_bits) - 1);
     entries[memory.histogram[place[j] >> place_bits] + in_bin] = own[j];
   });
+  if (threadIdx.x == 0 && n % 2 != 0) {
+    entries[n] = 0;
+  }
   __syncthreads();
   forget_origin(thread);
   for_each_own<each>(thread, n, [&](int j) {
     const unsigned bin = place[j] >> place_bits;
-    const unsigned first = memory.histogram[bin];
     const unsigned end = bin > 0 ? memory.histogram[bin - 1] : static_cast<unsigned>(n);
-    place[j] = first;
-#pragma unroll 4
-    for (unsigned i = first; i < end; ++i) {
-      place[j] += entries[i] > own[j] ? 1 : 0;
+    // By pairs: an entry before the bin is larger, one after it is smaller than all in it.
+    place[j] = memory.histogram[bin] & ~1U;
+#pragma unroll 1
+    for (unsigned i = place[j]; i < end; i += 2) {
+      const block16 pair = *reinterpret_cast<const block16*>(entries + i);
+      const packed_entry first = packed_entry{pair.words[1]} << 32 | pair.words[0];
+      const packed_entry second = packed_entry{pair.words[3]} << 32 | pair.words[2];
+      place[j] += (first > own[j] ? 1 : 0) + (second > own[j] ? 1 : 0);
     }
   });
   __syncthreads();
@@ -170,12 +185,11 @@ __device__ void sort_descending(Entry* entries, int n) {
 }
 
 /// Sorts n entries, all different, from large to small. There is room for a power of two of them.
-/// All threads of the block call it, after a barrier. `n`, `spare`, `column_bits`: as in
-/// sort_by_bins.
+/// All threads of the block call it, after a barrier. `n`, `spare`: as in sort_by_bins.
 template <int lanes, int spare, class Entry, class Memory>
-__device__ inline void sort_entries(Entry* entries, const int& n, int column_bits, Memory& memory) {
+__device__ inline void sort_entries(Entry* entries, const int& n, Memory& memory) {
   if constexpr (std::is_same_v<Entry, packed_entry>) {
-    if (sort_by_bins<lanes, spare>(entries, n, column_bits, memory)) {
+    if (sort_by_bins<lanes, spare>(entries, n, memory)) {
       return;
     }
   }

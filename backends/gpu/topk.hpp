@@ -97,12 +97,15 @@ void launch_topk_with(const topk_call& call, const topk_plan& plan, void* scratc
                                       arguments.keys == nullptr,
                                       arguments.scans() ? plan.chunks * (threads / lanes + 1) : 0,
                                       plan.group_vectors > 0 ? plan.capacity : 0);
-  if (plan.split && (plan.group_vectors > 0 || call.folds())) {
+  void (*const kernel)(topk_arguments<In>) =
+      plan.group_vectors > 0 ? topk_row<lanes, competitors::groups, In, Entry>
+                             : topk_row<lanes, competitors::elements, In, Entry>;
+  if (plan.split && (plan.groups > 0 || call.folds())) {
     launch(stream, topk_scan_chunk<lanes, In>, call.x.rows * plan.chunks, chunk_threads, arguments);
-    launch_next(stream, topk_row<lanes, In, Entry>, call.x.rows, threads, layout.bytes, arguments);
+    launch_next(stream, kernel, call.x.rows, threads, layout.bytes, arguments);
     return;
   }
-  launch_shared(stream, topk_row<lanes, In, Entry>, call.x.rows, threads, layout.bytes, arguments);
+  launch_shared(stream, kernel, call.x.rows, threads, layout.bytes, arguments);
 }
 
 template <class In>

@@ -159,10 +159,10 @@ __device__ inline counted_bound bound_by_bins(std::uint32_t key, int k, bound_me
   if (thread < bound_memory::bins) {
     memory.histogram[thread] = 0;
   }
-  std::uint32_t above_low = key != 0 ? ~key : 0;  // ~low: the largest is the least's
-  std::uint32_t high = key;
-  max_over_block<lanes>(above_low, high, memory);
-  const std::uint32_t low = ~above_low;
+  std::uint32_t ends[] = {key != 0 ? ~key : 0, key};  // ~low: the largest is the least's
+  max_over_block<lanes>(ends, memory);
+  const std::uint32_t low = ~ends[0];
+  const std::uint32_t high = ends[1];
   const int shift = shift_to_bins(high - low, memory);
   if (key != 0) {
     atomicAdd(&memory.histogram[(high - key) >> shift], 1U);  // the largest in the first bin

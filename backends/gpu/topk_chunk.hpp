@@ -60,18 +60,15 @@ __device__ void rank_many(const topk_arguments<In>& call, const In* x,
     }
     return;
   }
-  if (threadIdx.x == 0) {
-    memory.candidates.found = 0;
-  }
   const In* const first = range.base + range.head;
   const auto get = [&](int i) { return core::order_key(widen(first[i])); };
   const int n = range.end - range.head;
   const cut<std::uint32_t> end =
       kth_largest<lanes, std::uint32_t>(n, call.k, call.k, memory.select, get);
-  for_each_selected<lanes>(n, end, memory.select, get, [&](int i, std::int64_t) {
-    memory.candidates.append(entry_of<packed_entry>::make(get(i), first - x + i));
-  });
-  __syncthreads();
+  for_each_selected<lanes>(
+      n, end, memory.select, memory.candidates.found, get, [&](int i, int position) {
+        memory.candidates.entries[position] = entry_of<packed_entry>::make(get(i), first - x + i);
+      });
   rank_entries<lanes>(memory.candidates.entries, memory.candidates.found, static_cast<int>(call.k),
                       static_cast<int>(blockDim.x) / lanes, ranked);
 }
@@ -351,15 +348,11 @@ __global__ void __launch_bounds__(merge_threads)
   }
   __syncthreads();
   if (candidates.found > candidate_list::capacity) {
-    __syncthreads();  // all have seen it
-    if (threadIdx.x == 0) {
-      candidates.found = 0;
-    }
     const auto get = [lists](std::int64_t i) { return lists[i]; };
     const cut<packed_entry> end = kth_largest<lanes, packed_entry>(n, call.k, call.k, select, get);
-    for_each_selected<lanes>(n, end, select, get,
-                             [&](std::int64_t i, std::int64_t) { candidates.append(lists[i]); });
-    __syncthreads();
+    for_each_selected<lanes>(
+        n, end, select, candidates.found, get,
+        [&](std::int64_t i, int position) { candidates.entries[position] = lists[i]; });
   }
   rank_entries<lanes>(candidates.entries, candidates.found, static_cast<int>(call.k),
                       merge_threads / lanes, ranked);

@@ -18,6 +18,35 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
+/// The keys of a tile's elements, `size` vectors of which are the row's. `keys`, aligned to 16
+/// bytes, has a place for each element of a vector.
+template <class In>
+__device__ inline void write_element_keys(const tile<In, 8>& own, int size,
+                                          std::int64_t first_vector, key_t<In>* keys) {
+  constexpr int width = vector_width<In>;
+  auto* const to = reinterpret_cast<block16*>(keys + first_vector * width);
+#pragma unroll
+  for (int j = 0; j < 8; ++j) {
+    const int v = own.number(j);
+    if (v >= size) {
+      break;
+    }
+    if constexpr (sizeof(key_t<In>) == 8) {
+      const key_t<In> first = core::order_key(own.element(j, 0));
+      const key_t<In> second = core::order_key(own.element(j, 1));
+      to[v] = {{static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(first >> 32),
+                static_cast<std::uint32_t>(second), static_cast<std::uint32_t>(second >> 32)}};
+    } else {
+#pragma unroll
+      for (int i = 0; i < width; i += 4) {
+        to[(v * width + i) / 4] = {
+            {core::order_key(own.element(j, i)), core::order_key(own.element(j, i + 1)),
+             core::order_key(own.element(j, i + 2)), core::order_key(own.element(j, i + 3))}};
+      }
+    }
+  }
+}
+
 /// The maxima of the groups of a tile's vectors, whose first is `first_vector` of the row.
 /// Neighbour lanes halve the number of vectors that each of them goes on with, so that 8 vectors of
 /// 8 lanes take 7 shuffles, not 24.
@@ -74,8 +103,15 @@ __device__ inline void write_group_maxima(const tile<In, 8>& own, int size, int 
   write(first, largest[0]);
 }
 
-/// A warp's part of a chunk: group maxima, and the state where it is wanted.
-template <int lanes, class In>
+/// What of a row competes for the k best.
+enum class competitors : std::uint8_t {
+  groups,    ///< groups of vectors by their maxima, then the elements of the best
+  elements,  ///< all elements
+};
+
+/// A warp's part of a chunk: the keys of those that compete, if `keys` is to have them, and the
+/// state where it is wanted.
+template <int lanes, competitors who, class In>
 __device__ inline state<arithmetic_t<In>> scan_chunk(const topk_arguments<In>& call, const In* x,
                                                      int chunk, key_t<In>* keys) {
   const std::int64_t first = std::int64_t{chunk} * chunk_vectors;
@@ -83,16 +119,21 @@ __device__ inline state<arithmetic_t<In>> scan_chunk(const topk_arguments<In>& c
   int thread = static_cast<int>(threadIdx.x);
   forget_origin(thread);  // or the vectors' places would be kept from chunk to chunk
   tile<In, chunk_vectors_each> own(range, thread, chunk_threads);
-  own.template load_long<true>();
-  if (call.group_vectors > 0) {
-    write_group_maxima(own, range.size(), call.group_vectors, first, keys);
+  own.template load_long();
+  if (call.groups > 0) {
+    if constexpr (who == competitors::groups) {
+      write_group_maxima(own, range.size(), call.group_vectors, first, keys);
+    } else {
+      write_element_keys(own, range.size(), first, keys);
+    }
   }
   if (!call.folds) {
     return {};
   }
   own.next_pass();
   own.apply(call.map);
-  return fold_part<lanes, precision::fast, false>(own, call.scale);
+  constexpr int skips = sizeof(In) == 4 ? 2 : 1;
+  return fold_tile<lanes, precision::fast, false, skips>(own, call.scale, lanes, own.max());
 }
 
 /// A chunk of a row: its group maxima and its state, to global memory.
@@ -106,8 +147,8 @@ __global__ void __launch_bounds__(chunk_threads) topk_scan_chunk(const topk_argu
   let_next_begin();
   const std::int64_t row = blockIdx.x / static_cast<unsigned>(call.chunks);
   const int chunk = static_cast<int>(blockIdx.x % static_cast<unsigned>(call.chunks));
-  const state<T> warp =
-      scan_chunk<lanes>(call, call.x + row * call.x_stride, chunk, call.keys + row * call.groups);
+  const state<T> warp = scan_chunk<lanes, competitors::groups>(
+      call, call.x + row * call.x_stride, chunk, call.keys + row * call.groups);
   if (call.folds) {
     const state<T> whole = combine_over_block<lanes>(warp, call.scale, memory);
     if (threadIdx.x == 0) {
@@ -120,7 +161,7 @@ __global__ void __launch_bounds__(chunk_threads) topk_scan_chunk(const topk_argu
 using row_memory = bins_memory<1024>;
 
 /// The selection of one row's k best by a block.
-template <int lanes, class In, class Entry>
+template <int lanes, competitors who, class In, class Entry>
 class row_selection {
  public:
   using Key = key_t<In>;
@@ -145,9 +186,14 @@ class row_selection {
   /// Calls emit(rank, entry) for the k best, and for absent ones with none().
   template <class Emit>
   __device__ void run(const Key* keys, const Emit& emit) {
-    collect(keys);
-    const int column_bits = 64 - leading_zeros(static_cast<std::uint64_t>(call_.cols) | 1);
-    sort_entries<lanes, spare_bits>(entries_, counters_[found], column_bits, memory_);
+    if (present_ == 0) {
+      reset(found);
+    } else if constexpr (who == competitors::groups) {
+      collect_from_groups(keys);
+    } else {
+      collect_from_all(keys);
+    }
+    sort_entries<lanes, spare_bits>(entries_, counters_[found], memory_);
     for (std::int64_t i = threadIdx.x; i < call_.k; i += blockDim.x) {
       emit(i, i < counters_[found] ? entries_[i] : entry_of<Entry>::none());
     }
@@ -174,13 +220,6 @@ class row_selection {
       counters_[which] = 0;
     }
     __syncthreads();
-  }
-
-  __device__ void append(std::int64_t column, Key key) {
-    const int at = atomicAdd(&counters_[found], 1);
-    if (at < call_.capacity) {
-      entries_[at] = entry_of<Entry>::make(key, column);
-    }
   }
 
   /// Elements, or groups, that may be chosen instead of k: those of the elements that are too many
@@ -270,32 +309,9 @@ class row_selection {
 
   /// Lists the groups that `end` tells, if there are ties in their order; returns their number.
   __device__ int list_groups(const Key* keys, const cut<Key>& end) {
-    reset(listed);
-    if (end.ties > 0) {
-      for_each_selected<lanes>(
-          groups_, end, memory_, reduced(keys),
-          [&](int g, std::int64_t position) { list_[position] = ~static_cast<unsigned>(g); });
-      __syncthreads();
-      return static_cast<int>(end.above + end.ties);
-    }
-    constexpr int each = 4;
-    const int step = static_cast<int>(blockDim.x);
-    for (int first = static_cast<int>(threadIdx.x); first < groups_; first += each * step) {
-      unsigned chosen = 0;
-#pragma unroll
-      for (int j = 0; j < each; ++j) {
-        const int g = first + j * step;
-        chosen |= g < groups_ && keys[g] >> spare_bits >= end.threshold ? 1U << j : 0U;
-      }
-      int at = chosen != 0 ? atomicAdd(&counters_[listed], count_bits(chosen)) : 0;
-#pragma unroll
-      for (int j = 0; j < each; ++j) {
-        if ((chosen >> j & 1U) != 0) {
-          list_[at++] = ~static_cast<unsigned>(first + j * step);
-        }
-      }
-    }
-    __syncthreads();
+    for_each_selected<lanes>(
+        groups_, end, memory_, counters_[listed], reduced(keys),
+        [&](int g, int position) { list_[position] = ~static_cast<unsigned>(g); });
     return counters_[listed];
   }
   [[nodiscard]] __device__ static auto reduced(const Key* keys) {
@@ -304,13 +320,15 @@ class row_selection {
 
   /// Appends the elements that reach the k-th largest maximum of the groups. False if they are too
   /// many; then `end` is that of the groups, and they are listed.
-  __device__ bool collect_from_groups(const Key* keys, cut<Key>& end, int& groups) {
+  __device__ bool collect_from_best(const Key* keys, cut<Key>& end, int& groups) {
     std::int64_t k = present_;
     std::int64_t most_groups = most();
 #pragma unroll 1
     for (bool again = false;; again = true) {
-      const cut<Key> chosen =
-          kth_largest<lanes, Key>(groups_, k, most_groups, memory_, reduced(keys));
+      cut<Key> chosen = kth_largest<lanes, Key>(groups_, k, most_groups, memory_, reduced(keys));
+      if (chosen.reach <= call_.capacity) {
+        chosen.ties = 0;  // there is room for all of them
+      }
       groups = list_groups(keys, chosen);
       append_from_list(groups, chosen.threshold << spare_bits);
       const int n = counters_[found];
@@ -318,7 +336,7 @@ class row_selection {
         return true;
       }
       if (again) {
-        groups = list_groups(keys, {end.threshold, 0, 0});  // it had no ties
+        groups = list_groups(keys, {end.threshold, 0, 0, 0});  // it had no ties
         return false;
       }
       end = chosen;
@@ -331,21 +349,26 @@ class row_selection {
     }
   }
 
-  /// Appends the k best elements, and perhaps a few more.
-  __device__ void collect(const Key* keys) {
-    const auto none = [] {};
-    if (present_ == 0) {
-      reset(found);
-      return;
+  /// Appends the k best elements, and perhaps a few more. If `keys` has none, they are made of the
+  /// row each time.
+  __device__ void collect_from_all(const Key* keys) {
+    const auto column_of = [](auto i) { return i; };
+    const auto nothing = [] {};
+    if (call_.groups > 0) {
+      const Key* const own = keys + range_.head;
+      const auto key_of = [own](int i) { return own[i]; };
+      select(static_cast<int>(call_.cols), false, Key{0}, key_of, column_of, nothing);
+    } else {
+      const auto key_of = [this](std::int64_t i) { return key_at(i); };
+      select(call_.cols, false, Key{0}, key_of, column_of, nothing);
     }
-    if (call_.group_vectors == 0) {  // all elements compete
-      select(
-          call_.cols, false, Key{0}, [](std::int64_t i) { return i; }, none);
-      return;
-    }
+  }
+
+  /// The same from groups.
+  __device__ void collect_from_groups(const Key* keys) {
     cut<Key> end{};
     int groups = 0;
-    if (collect_from_groups(keys, end, groups)) {
+    if (collect_from_best(keys, end, groups)) {
       return;
     }
     const int each = call_.group_vectors * vector_width<In>;
@@ -356,35 +379,36 @@ class row_selection {
           (std::int64_t{~list_[i >> bits]} << bits) + (i & (each - 1)) - skew;
       return column >= 0 && column < call_.cols ? column : std::int64_t{-1};
     };
+    const auto key_of = [&](std::int64_t i) {
+      const std::int64_t column = column_of(i);
+      return column < 0 ? Key{0} : key_at(column);
+    };
     // If only ties were chosen, no element exceeds the bound.
-    select(std::int64_t{groups} * each, end.ties == present_, end.threshold, column_of, [&] {
-      if (end.ties == 0) {
-        sort_list(groups);
-      }
-    });
+    select(std::int64_t{groups} * each, end.ties == present_, end.threshold, key_of, column_of,
+           [&] {
+             if (end.ties == 0) {
+               sort_list(groups);
+             }
+           });
   }
 
-  /// The same of items 0 to n - 1; column_of(i) < 0: no element. If `all_equal`, `key` is the
-  /// largest there is, of k items at least. `order`: called before columns have to be in order.
-  template <class ColumnOf, class Order>
-  __device__ void select(std::int64_t n, bool all_equal, Key key, const ColumnOf& column_of,
-                         const Order& order) {
-    const auto get = [&](std::int64_t i) {
-      const std::int64_t column = column_of(i);
-      return column < 0 ? Key{0} : key_at(column) >> spare_bits;
-    };
-    cut<Key> exact = {key, present_, 0};
+  /// The same of items 0 to n - 1, of which item i has key key_of(i), or 0 if there is no element,
+  /// and column column_of(i). If `all_equal`, `key` is the largest there is, of k items at least.
+  /// `order`: called before columns have to be in order.
+  template <class Index, class KeyOf, class ColumnOf, class Order>
+  __device__ void select(Index n, bool all_equal, Key key, const KeyOf& key_of,
+                         const ColumnOf& column_of, const Order& order) {
+    const auto get = [&](Index i) { return key_of(i) >> spare_bits; };
+    cut<Key> exact = {key, present_, 0, present_};
     if (!all_equal) {
       exact = kth_largest<lanes, Key>(n, present_, most(), memory_, get);
       if (exact.ties > 0) {
         order();
       }
     }
-    reset(found);
-    for_each_selected<lanes>(n, exact, memory_, get, [&](std::int64_t i, std::int64_t) {
-      append(column_of(i), key_at(column_of(i)));
+    for_each_selected<lanes>(n, exact, memory_, counters_[found], get, [&](Index i, int position) {
+      entries_[position] = entry_of<Entry>::make(key_of(i), column_of(i));
     });
-    __syncthreads();
   }
 
   __device__ void sort_list(int groups) {
@@ -422,13 +446,14 @@ struct topk_layout {
     entries = 0;
     warps = own_entries ? static_cast<std::size_t>(capacity) * sizeof(Entry) : 0;
     keys = warps + static_cast<std::size_t>(warp_states) * sizeof(state<T>);
+    keys = (keys + sizeof(block16) - 1) / sizeof(block16) * sizeof(block16);
     list = keys + (own_keys ? static_cast<std::size_t>(groups) * sizeof(key_t<In>) : 0);
     bytes = list + static_cast<std::size_t>(list_size) * sizeof(unsigned);
   }
 };
 
 /// One row, or the selection of one row whose chunks were scanned.
-template <int lanes, class In, class Entry>
+template <int lanes, competitors who, class In, class Entry>
 __global__ void __launch_bounds__(512, least_resident(2)) topk_row(const topk_arguments<In> call) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
@@ -462,7 +487,7 @@ __global__ void __launch_bounds__(512, least_resident(2)) topk_row(const topk_ar
     auto* const warp_states = reinterpret_cast<state<T>*>(shared + layout.warps);
     state<T>* const chunk_states = warp_states + call.chunks * warps;
     for (int chunk = 0; chunk < call.chunks; ++chunk) {
-      const state<T> own = scan_chunk<lanes>(call, x, chunk, keys);
+      const state<T> own = scan_chunk<lanes, who>(call, x, chunk, keys);
       if (lane == 0) {
         warp_states[chunk * warps + warp] = own;
       }
@@ -487,7 +512,7 @@ __global__ void __launch_bounds__(512, least_resident(2)) topk_row(const topk_ar
     }
   }
 
-  row_selection<lanes, In, Entry> selection(
+  row_selection<lanes, who, In, Entry> selection(
       call, x, entries, reinterpret_cast<unsigned*>(shared + layout.list), memory, counters);
   __syncthreads();  // the row's state is there
   const state<T> whole = call.folds ? row_state[0] : state<T>{};

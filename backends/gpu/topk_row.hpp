@@ -69,7 +69,7 @@ struct topk_arguments {
 
   /// Whether the kernel that selects reads all of the row, which no other has scanned.
   [[nodiscard]] __host__ __device__ bool scans() const {
-    return keys == nullptr && parts == nullptr && (folds || group_vectors > 0);
+    return keys == nullptr && parts == nullptr && (folds || groups > 0);
   }
 };
 

@@ -21,6 +21,27 @@ void check_every_k(queue& q, problem<In>& p) {
   }
 }
 
+/// Rows that, next to each other, differ in how many elements exceed those before.
+template <class T>
+problem<T> rows_of_many_kinds(std::int64_t rows, std::int64_t cols, std::uint64_t seed) {
+  constexpr distribution kinds[] = {distribution::normal,     distribution::ascending,
+                                    distribution::descending, distribution::all_equal,
+                                    distribution::two_values, distribution::few_values,
+                                    distribution::masked};
+  problem<T> p({rows, cols, distribution::normal, 1, 1, 1, seed});
+  for (std::int64_t r = 0; r < rows; ++r) {
+    fill(kinds[static_cast<std::size_t>(r) % std::size(kinds)], p.x.row(r),
+         seed + 500 + static_cast<std::uint64_t>(r));
+    if (r % 11 == 10) {
+      for (std::int64_t c = r % 40; c < cols; c += 40) {
+        p.x(r, c) = nans<T>()[static_cast<std::size_t>(c) % 4];
+      }
+    }
+  }
+  p.commit();
+  return p;
+}
+
 }  // namespace
 
 TEST_SUITE_BEGIN("topk");
@@ -69,7 +90,22 @@ TEST_CASE_TEMPLATE("large k: some long rows, and many shorter ones", T, SOFTFOLD
       }
     }
     problem<T> p({280, narrow ? 17001 : 9001, kind, 1, 3, 1, ++seed});
-    check_topk<T, std::int32_t>(q, p, 200, expected_columns(p, 200));
+    const auto columns = expected_columns(p, 2000);
+    for (const std::int64_t k : {200, 2000}) {
+      check_topk<T, std::int32_t>(q, p, k, columns);
+    }
+  }
+}
+
+// So large that no group of elements can be left out.
+TEST_CASE_TEMPLATE("large k of many rows, each of another kind", T, SOFTFOLD_TEST_INPUT_TYPES) {
+  queue q;
+  for (const std::int64_t cols : {1900, 5001}) {
+    auto p = rows_of_many_kinds<T>(280, cols, 32400);
+    const auto columns = expected_columns(p, 1500);
+    for (const std::int64_t k : {400, 1500}) {
+      check_topk<T, std::int32_t>(q, p, k, columns);
+    }
   }
 }
 
@@ -248,27 +284,6 @@ TEST_CASE_TEMPLATE("short rows of every number of vectors a lane", T, SOFTFOLD_T
       }
     }
   }
-}
-
-/// Rows that, next to each other, differ in how many elements exceed those before.
-template <class T>
-problem<T> rows_of_many_kinds(std::int64_t rows, std::int64_t cols, std::uint64_t seed) {
-  constexpr distribution kinds[] = {distribution::normal,     distribution::ascending,
-                                    distribution::descending, distribution::all_equal,
-                                    distribution::two_values, distribution::few_values,
-                                    distribution::masked};
-  problem<T> p({rows, cols, distribution::normal, 1, 1, 1, seed});
-  for (std::int64_t r = 0; r < rows; ++r) {
-    fill(kinds[static_cast<std::size_t>(r) % std::size(kinds)], p.x.row(r),
-         seed + 500 + static_cast<std::uint64_t>(r));
-    if (r % 11 == 10) {
-      for (std::int64_t c = r % 40; c < cols; c += 40) {
-        p.x(r, c) = nans<T>()[static_cast<std::size_t>(c) % 4];
-      }
-    }
-  }
-  p.commit();
-  return p;
 }
 
 // So many rows that GPUs give one to a warp.
