@@ -120,25 +120,25 @@ row_plan plan_pass(const row_shape& shape);
 
 /// How the top k of a row are found; in one read of it.
 enum class topk_plan_kind : std::uint8_t {
-  lanes,    ///< the row in the registers of some lanes of a warp, k rounds or a sort
-  bounded,  ///< a row of one chunk by a warp that keeps what exceeds a rising bound
-  lists,    ///< the k best of each span of chunks by a block; a merge, if there are several
-  groups,   ///< the largest element of each group of vectors; about k groups with the largest are
-            ///< read
+  lanes,      ///< the row in the registers of some lanes of a warp, k rounds or a sort
+  bounded,    ///< a row of one chunk by a warp that keeps what exceeds a rising bound
+  lists,      ///< the k best of each span of chunks by a block; a merge, if there are several
+  selection,  ///< about k groups of vectors with the largest elements are read again; or, where k
+              ///< is too large for groups, all elements compete
 };
 
 /// Vectors of each lane whose elements are sorted, at most, and a power of two.
 inline constexpr int most_sorted_vectors = 4;
 
 struct topk_plan {
-  topk_plan_kind kind = topk_plan_kind::groups;
+  topk_plan_kind kind = topk_plan_kind::selection;
   row_plan row;               ///< kind lanes
   bool sorts = false;         ///< kind lanes: all elements, instead of k rounds
   bool folds_as_pass = true;  ///< a row's state has the same bits as by plan_pass
-  int group_vectors = 8;  ///< a power of two; 0: k is too large for groups, all elements compete
-  std::int64_t groups = 0;
-  int chunks = 1;               ///< of each row, as in a reduction
-  int span = 1;                 ///< kind lists: chunks of each block
+  int group_vectors = 8;      ///< a power of two; 0: all elements compete
+  std::int64_t groups = 0;  ///< if all elements do: of one each, or 0 if shared memory is too small
+  int chunks = 1;           ///< of each row, as in a reduction
+  int span = 1;             ///< kind lists: chunks of each block
   int threads = chunk_threads;  ///< of a block; the state of a row depends on it
   int capacity = 256;           ///< entries sorted at the end, a power of two
   bool split = false;  ///< chunks by blocks of their own, then a selection by one block a row

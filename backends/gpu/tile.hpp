@@ -83,6 +83,22 @@ __device__ inline arithmetic_t<In> element_of(const block16& v, int i) {
   }
 }
 
+/// The same where i is not known when it is compiled.
+template <class In>
+__device__ inline arithmetic_t<In> element_at(const block16& v, int i) {
+  if constexpr (sizeof(In) == 8) {
+    return i == 0 ? element_of<In>(v, 0) : element_of<In>(v, 1);
+  } else {
+    constexpr int each = 4 / static_cast<int>(sizeof(In));
+    const int w = i / each;
+    const std::uint32_t even = (w & 2) == 0 ? v.words[0] : v.words[2];
+    const std::uint32_t odd = (w & 2) == 0 ? v.words[1] : v.words[3];
+    const std::uint32_t word = (w & 1) == 0 ? even : odd;
+    const block16 repeated = {{word, word, word, word}};
+    return each == 2 && i % 2 != 0 ? element_of<In>(repeated, 1) : element_of<In>(repeated, 0);
+  }
+}
+
 template <class In>
 __device__ inline void set_element(block16& v, int i, In x) {
   if constexpr (std::is_same_v<In, float>) {

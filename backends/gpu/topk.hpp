@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// The launch of topk, softmax_topk and fold_topk. Short rows have the kernels of topk_lanes.hpp
-/// and topk_bounded.hpp, small k those of topk_chunk.hpp, any k those of topk_groups.hpp.
+/// and topk_bounded.hpp, small k those of topk_chunk.hpp, any k those of topk_selection.hpp.
 #pragma once
 
 #include "launch.hpp"
@@ -9,8 +9,8 @@
 #include "topk_bounded.hpp"
 #include "topk_calls.hpp"
 #include "topk_chunk.hpp"
-#include "topk_groups.hpp"
 #include "topk_lanes.hpp"
+#include "topk_selection.hpp"
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {

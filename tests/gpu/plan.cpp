@@ -179,7 +179,7 @@ TEST_CASE("top-k: enough groups for k, and room for what is above the bound") {
           CHECK(plan.groups * plan.group_vectors >= vectors_of(shape));
           CHECK(plan.groups >= 2 * k);
           CHECK(plan.capacity >= 2 * k);
-        } else if (plan.kind == topk_plan_kind::groups && plan.groups > 0) {  // of an element each
+        } else if (plan.kind == topk_plan_kind::selection && plan.groups > 0) {  // of an element each
           CHECK(!plan.split);
           CHECK(plan.groups >= vectors_of(shape) * (16 / shape.element_bytes));
         }
@@ -278,10 +278,10 @@ TEST_CASE("top-k of short rows: rounds, a sort, a warp or a block") {
   CHECK(kind({4096, 4, 32}, 2111, 16) == topk_plan_kind::lists);
   CHECK(kind({4096, 4, 32}, 2112, 17) == topk_plan_kind::lists);
   CHECK(kind({8193, 4, 32}, 4000, 128) == topk_plan_kind::lists);
-  CHECK(kind({8193, 4, 32}, 4000, 129) == topk_plan_kind::groups);
+  CHECK(kind({8193, 4, 32}, 4000, 129) == topk_plan_kind::selection);
   CHECK(kind({8193, 2, 32}, 4000, 113) == topk_plan_kind::lists);
-  CHECK(kind({8193, 2, 32}, 4000, 114) == topk_plan_kind::groups);
-  CHECK(kind({1000, 8, 32}, 4000, 128) == topk_plan_kind::groups);
+  CHECK(kind({8193, 2, 32}, 4000, 114) == topk_plan_kind::selection);
+  CHECK(kind({1000, 8, 32}, 4000, 128) == topk_plan_kind::selection);
   // A warp that has the row folds it as its lanes do; where it has twice as many, they do not.
   CHECK(plan_topk({1000, 4, 32}, 4000, 64, with_clusters).folds_as_pass);
   CHECK_FALSE(plan_topk({1000, 4, 32}, 4000, 64, wide_warps).folds_as_pass);

@@ -1,161 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The top-k kernels for any k.
+/// The selection of a row's k best by a block, from the keys of groups of vectors or of all
+/// elements.
 ///
-/// One read of the row gives its state and the maximum of every group of neighbouring vectors. The
-/// k-th largest of these is a lower bound of the k-th best element, so the k groups with the
-/// largest maxima, earlier ones first among equals, hold all of the k best. Only they, or a few
-/// more, are read again. Whether chunks are folded by one block or by many, a row's state has the
-/// same bits.
+/// The k-th largest maximum of the groups is a lower bound of the k-th best element, so the k
+/// groups with the largest maxima, earlier ones first among equals, hold all of the k best. Only
+/// they, or a few more, are read again.
 #pragma once
 
-#include "fold_tile.hpp"
-#include "launch.hpp"
-#include "select.hpp"
 #include "sort.hpp"
 #include "topk_row.hpp"
+#include "topk_scan.hpp"
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
-
-/// The keys of a tile's elements, `size` vectors of which are the row's. `keys`, aligned to 16
-/// bytes, has a place for each element of a vector.
-template <class In>
-__device__ inline void write_element_keys(const tile<In, 8>& own, int size,
-                                          std::int64_t first_vector, key_t<In>* keys) {
-  constexpr int width = vector_width<In>;
-  auto* const to = reinterpret_cast<block16*>(keys + first_vector * width);
-#pragma unroll
-  for (int j = 0; j < 8; ++j) {
-    const int v = own.number(j);
-    if (v >= size) {
-      break;
-    }
-    if constexpr (sizeof(key_t<In>) == 8) {
-      const key_t<In> first = core::order_key(own.element(j, 0));
-      const key_t<In> second = core::order_key(own.element(j, 1));
-      to[v] = {{static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(first >> 32),
-                static_cast<std::uint32_t>(second), static_cast<std::uint32_t>(second >> 32)}};
-    } else {
-#pragma unroll
-      for (int i = 0; i < width; i += 4) {
-        to[(v * width + i) / 4] = {
-            {core::order_key(own.element(j, i)), core::order_key(own.element(j, i + 1)),
-             core::order_key(own.element(j, i + 2)), core::order_key(own.element(j, i + 3))}};
-      }
-    }
-  }
-}
-
-/// The maxima of the groups of a tile's vectors, whose first is `first_vector` of the row.
-/// Neighbour lanes halve the number of vectors that each of them goes on with, so that 8 vectors of
-/// 8 lanes take 7 shuffles, not 24.
-template <class In>
-__device__ inline void write_group_maxima(const tile<In, 8>& own, int size, int group_vectors,
-                                          std::int64_t first_vector, key_t<In>* keys) {
-  using T = arithmetic_t<In>;
-  const auto write = [&](int j, T largest) {
-    const int v = own.number(j);
-    if (v - v % group_vectors < size) {
-      keys[(first_vector + v) / group_vectors] = core::order_key(largest);
-    }
-  };
-  if (group_vectors == 1) {
-#pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      write(j, own.max(j));
-    }
-    return;
-  }
-  const int lane = static_cast<int>(threadIdx.x);
-  T largest[4];
-  int first = 0;  // the number of the vector that largest[0] belongs to
-  const auto exchanged = [&](T lower, T upper, int mask) {
-    const bool keeps_upper = (lane & mask) != 0;
-    return max_or_nan(keeps_upper ? upper : lower, shuffle_xor(keeps_upper ? lower : upper, mask));
-  };
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    largest[i] = exchanged(own.max(i), own.max(i + 4), 1);
-  }
-  first += (lane & 1) != 0 ? 4 : 0;
-  if (group_vectors == 2) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      write(first + i, largest[i]);
-    }
-    return;
-  }
-  largest[0] = exchanged(largest[0], largest[2], 2);
-  largest[1] = exchanged(largest[1], largest[3], 2);
-  first += (lane & 2) != 0 ? 2 : 0;
-  if (group_vectors == 4) {
-    write(first, largest[0]);
-    write(first + 1, largest[1]);
-    return;
-  }
-  largest[0] = exchanged(largest[0], largest[1], 4);
-  first += (lane & 4) != 0 ? 1 : 0;
-  if (group_vectors > 8) {
-    largest[0] = max_or_nan(largest[0], shuffle_xor(largest[0], 8));
-    largest[0] = max_or_nan(largest[0], shuffle_xor(largest[0], 16));
-  }
-  write(first, largest[0]);
-}
-
-/// What of a row competes for the k best.
-enum class competitors : std::uint8_t {
-  groups,    ///< groups of vectors by their maxima, then the elements of the best
-  elements,  ///< all elements
-};
-
-/// A warp's part of a chunk: the keys of those that compete, if `keys` is to have them, and the
-/// state where it is wanted.
-template <int lanes, competitors who, class In>
-__device__ inline state<arithmetic_t<In>> scan_chunk(const topk_arguments<In>& call, const In* x,
-                                                     int chunk, key_t<In>* keys) {
-  const std::int64_t first = std::int64_t{chunk} * chunk_vectors;
-  const vector_range<In> range(x, call.cols, call.memory, first, chunk_vectors);
-  int thread = static_cast<int>(threadIdx.x);
-  forget_origin(thread);  // or the vectors' places would be kept from chunk to chunk
-  tile<In, chunk_vectors_each> own(range, thread, chunk_threads);
-  own.template load_long();
-  if (call.groups > 0) {
-    if constexpr (who == competitors::groups) {
-      write_group_maxima(own, range.size(), call.group_vectors, first, keys);
-    } else {
-      write_element_keys(own, range.size(), first, keys);
-    }
-  }
-  if (!call.folds) {
-    return {};
-  }
-  own.next_pass();
-  own.apply(call.map);
-  constexpr int skips = sizeof(In) == 4 ? 2 : 1;
-  return fold_tile<lanes, precision::fast, false, skips>(own, call.scale, lanes, own.max());
-}
-
-/// A chunk of a row: its group maxima and its state, to global memory.
-template <int lanes, class In>
-__global__ void __launch_bounds__(chunk_threads) topk_scan_chunk(const topk_arguments<In> call) {
-  if constexpr (!target_has_lanes<lanes>) {
-    return stop_wrong_lanes();
-  }
-  using T = arithmetic_t<In>;
-  __shared__ fold_memory<T> memory;
-  let_next_begin();
-  const std::int64_t row = blockIdx.x / static_cast<unsigned>(call.chunks);
-  const int chunk = static_cast<int>(blockIdx.x % static_cast<unsigned>(call.chunks));
-  const state<T> warp = scan_chunk<lanes, competitors::groups>(
-      call, call.x + row * call.x_stride, chunk, call.keys + row * call.groups);
-  if (call.folds) {
-    const state<T> whole = combine_over_block<lanes>(warp, call.scale, memory);
-    if (threadIdx.x == 0) {
-      call.parts[blockIdx.x] = whole;
-    }
-  }
-}
 
 /// Shared memory of the selection of one row's k best.
 using row_memory = bins_memory<1024>;
@@ -292,11 +150,7 @@ class row_selection {
         const std::int64_t column = static_cast<std::int64_t>(number(j)) * width - range_.head;
         for (; reach[j] != 0; reach[j] &= reach[j] - 1) {
           const int e = lowest_bit(reach[j]);
-          arithmetic_t<In> value = element_of<In>(loaded[j], 0);
-#pragma unroll
-          for (int other = 1; other < width; ++other) {
-            value = e == other ? element_of<In>(loaded[j], other) : value;
-          }
+          const arithmetic_t<In> value = element_at<In>(loaded[j], e);
           if (at < call_.capacity) {
             entries_[at] = entry_of<Entry>::make(core::order_key(value), column + e);
           }
@@ -434,95 +288,6 @@ class row_selection {
   std::int64_t present_;  ///< elements that the result has
   int groups_;
 };
-
-/// Bytes of dynamic shared memory of topk_row, and where its parts lie.
-template <class In, class Entry>
-struct topk_layout {
-  using T = arithmetic_t<In>;
-  std::size_t entries, list, keys, warps, bytes;
-
-  __host__ __device__ topk_layout(int capacity, bool own_entries, std::int64_t groups,
-                                  bool own_keys, int warp_states, int list_size) {
-    entries = 0;
-    warps = own_entries ? static_cast<std::size_t>(capacity) * sizeof(Entry) : 0;
-    keys = warps + static_cast<std::size_t>(warp_states) * sizeof(state<T>);
-    keys = (keys + sizeof(block16) - 1) / sizeof(block16) * sizeof(block16);
-    list = keys + (own_keys ? static_cast<std::size_t>(groups) * sizeof(key_t<In>) : 0);
-    bytes = list + static_cast<std::size_t>(list_size) * sizeof(unsigned);
-  }
-};
-
-/// One row, or the selection of one row whose chunks were scanned.
-template <int lanes, competitors who, class In, class Entry>
-__global__ void __launch_bounds__(512, least_resident(2)) topk_row(const topk_arguments<In> call) {
-  if constexpr (!target_has_lanes<lanes>) {
-    return stop_wrong_lanes();
-  }
-  using T = arithmetic_t<In>;
-  using Key = key_t<In>;
-  unsigned char* const shared = dynamic_shared_memory();
-  __shared__ row_memory memory;
-  __shared__ int counters[2];
-  __shared__ chunk_memory<T> fold;
-  __shared__ shared_array<state<T>, 1> row_state;
-
-  const std::int64_t row = blockIdx.x;
-  const In* const x = call.x + row * call.x_stride;
-  const int warps = static_cast<int>(blockDim.x) / lanes;
-  wait_for_launch_before();
-  const bool scans = call.scans();
-  const topk_layout<In, Entry> layout(call.capacity, call.entries == nullptr, call.groups,
-                                      call.keys == nullptr, scans ? call.chunks * (warps + 1) : 0,
-                                      0);
-  Entry* const entries = call.entries == nullptr
-                             ? reinterpret_cast<Entry*>(shared + layout.entries)
-                             : static_cast<Entry*>(call.entries) + row * call.capacity;
-  Key* const keys = call.keys == nullptr ? reinterpret_cast<Key*>(shared + layout.keys)
-                                         : call.keys + row * call.groups;
-
-  const int warp = static_cast<int>(threadIdx.x) / lanes;
-  const int lane = static_cast<int>(threadIdx.x) % lanes;
-  const state<T>* parts = call.parts == nullptr ? nullptr : call.parts + row * call.chunks;
-  if (scans) {
-    auto* const warp_states = reinterpret_cast<state<T>*>(shared + layout.warps);
-    state<T>* const chunk_states = warp_states + call.chunks * warps;
-    for (int chunk = 0; chunk < call.chunks; ++chunk) {
-      const state<T> own = scan_chunk<lanes, who>(call, x, chunk, keys);
-      if (lane == 0) {
-        warp_states[chunk * warps + warp] = own;
-      }
-    }
-    __syncthreads();
-    if (call.folds) {  // as combine_over_block does for a chunk of its own block
-      for (int chunk = warp; chunk < call.chunks; chunk += warps) {
-        const state<T> whole =
-            combine_states<lanes>(warp_states + chunk * warps, warps, call.scale);
-        if (lane == 0) {
-          chunk_states[chunk] = whole;
-        }
-      }
-      __syncthreads();
-    }
-    parts = chunk_states;
-  }
-  if (call.folds && (warp == 0 || call.chunks > most_chunks_read_by_all)) {
-    const state<T> whole = combine_chunks<lanes>(parts, call.chunks, call.scale, fold);
-    if (threadIdx.x == 0) {
-      row_state[0] = whole;
-    }
-  }
-
-  row_selection<lanes, who, In, Entry> selection(
-      call, x, entries, reinterpret_cast<unsigned*>(shared + layout.list), memory, counters);
-  __syncthreads();  // the row's state is there
-  const state<T> whole = call.folds ? row_state[0] : state<T>{};
-  selection.run(keys, [&](std::int64_t rank, const Entry& e) {
-    write_ranked<Entry>(call, x, row, rank, e, whole);
-  });
-  if (threadIdx.x == 0) {
-    write_state(call, row, whole);
-  }
-}
 
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold::gpu
