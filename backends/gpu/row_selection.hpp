@@ -16,7 +16,10 @@ namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
 /// Shared memory of the selection of one row's k best.
-using row_memory = bins_memory<1024>;
+union row_memory {
+  bins_memory<1024, 4> bins;
+  bins_memory<512, 2, unsigned long long> large_bins;  ///< rows of 2^32 columns or more
+};
 
 /// The selection of one row's k best by a block.
 template <int lanes, competitors who, class In, class Entry>
@@ -51,7 +54,7 @@ class row_selection {
     } else {
       collect_from_all(keys);
     }
-    sort_entries<lanes, spare_bits>(entries_, counters_[found], memory_);
+    sort_entries<lanes, spare_bits>(entries_, counters_[found], memory_.bins);
     for (std::int64_t i = threadIdx.x; i < call_.k; i += blockDim.x) {
       emit(i, i < counters_[found] ? entries_[i] : entry_of<Entry>::none());
     }
@@ -68,6 +71,9 @@ class row_selection {
   /// The power of two that n is.
   __device__ static int bits_of(int n) { return 63 - leading_zeros(static_cast<unsigned>(n)); }
 
+  [[nodiscard]] __device__ static bool is_nan_key(Key key) {
+    return key > core::order_key(infinity<arithmetic_t<In>>);
+  }
   [[nodiscard]] __device__ Key key_at(std::int64_t column) const {
     return core::order_key(widen(x_[column]));
   }
@@ -164,7 +170,7 @@ class row_selection {
   /// Lists the groups that `end` tells, if there are ties in their order; returns their number.
   __device__ int list_groups(const Key* keys, const cut<Key>& end) {
     for_each_selected<lanes>(
-        groups_, end, memory_, counters_[listed], reduced(keys),
+        groups_, end, memory_.bins, counters_[listed], reduced(keys),
         [&](int g, int position) { list_[position] = ~static_cast<unsigned>(g); });
     return counters_[listed];
   }
@@ -179,14 +185,18 @@ class row_selection {
     std::int64_t most_groups = most();
 #pragma unroll 1
     for (bool again = false;; again = true) {
-      cut<Key> chosen = kth_largest<lanes, Key>(groups_, k, most_groups, memory_, reduced(keys));
+      cut<Key> chosen =
+          kth_largest<lanes, Key>(groups_, k, most_groups, memory_.bins, reduced(keys));
       if (chosen.reach <= call_.capacity) {
         chosen.ties = 0;  // there is room for all of them
       }
       groups = list_groups(keys, chosen);
       append_from_list(groups, chosen.threshold << spare_bits);
       const int n = counters_[found];
-      if (n <= call_.capacity && (!again || (n >= present_ && chosen.ties == 0))) {
+      // +infinity reaches the value of NaN's key: only k groups with NaN have k elements for sure.
+      const Key bound = chosen.threshold << spare_bits;
+      const bool counts = !again || (n >= present_ && chosen.ties == 0 && !is_nan_key(bound));
+      if (n <= call_.capacity && counts) {
         return true;
       }
       if (again) {
@@ -211,11 +221,17 @@ class row_selection {
     if (call_.groups > 0) {
       const Key* const own = keys + range_.head;
       const auto key_of = [own](int i) { return own[i]; };
-      select(static_cast<int>(call_.cols), false, Key{0}, key_of, column_of, nothing);
-    } else {
-      const auto key_of = [this](std::int64_t i) { return key_at(i); };
-      select(call_.cols, false, Key{0}, key_of, column_of, nothing);
+      select(static_cast<int>(call_.cols), memory_.bins, key_of, column_of, nothing);
+      return;
     }
+    const auto key_of = [this](std::int64_t i) { return key_at(i); };
+    if constexpr (std::is_same_v<Entry, wide_entry>) {
+      if (call_.cols > std::int64_t{~std::uint32_t{0}}) {
+        select(call_.cols, memory_.large_bins, key_of, column_of, nothing);
+        return;
+      }
+    }
+    select(call_.cols, memory_.bins, key_of, column_of, nothing);
   }
 
   /// The same from groups.
@@ -237,32 +253,38 @@ class row_selection {
       const std::int64_t column = column_of(i);
       return column < 0 ? Key{0} : key_at(column);
     };
-    // If only ties were chosen, no element exceeds the bound.
-    select(std::int64_t{groups} * each, end.ties == present_, end.threshold, key_of, column_of,
-           [&] {
-             if (end.ties == 0) {
-               sort_list(groups);
-             }
-           });
+    const std::int64_t n = std::int64_t{groups} * each;
+    if (end.ties == present_) {  // only ties were chosen: no element exceeds them
+      append(n, end, memory_.bins, key_of, column_of);
+    } else {
+      select(n, memory_.bins, key_of, column_of, [&] {
+        if (end.ties == 0) {
+          sort_list(groups);
+        }
+      });
+    }
   }
 
   /// The same of items 0 to n - 1, of which item i has key key_of(i), or 0 if there is no element,
-  /// and column column_of(i). If `all_equal`, `key` is the largest there is, of k items at least.
-  /// `order`: called before columns have to be in order.
-  template <class Index, class KeyOf, class ColumnOf, class Order>
-  __device__ void select(Index n, bool all_equal, Key key, const KeyOf& key_of,
-                         const ColumnOf& column_of, const Order& order) {
+  /// and column column_of(i). `order`: called before columns have to be in order.
+  template <class Index, class Memory, class KeyOf, class ColumnOf, class Order>
+  __device__ void select(Index n, Memory& memory, const KeyOf& key_of, const ColumnOf& column_of,
+                         const Order& order) {
     const auto get = [&](Index i) { return key_of(i) >> spare_bits; };
-    cut<Key> exact = {key, present_, 0, present_};
-    if (!all_equal) {
-      exact = kth_largest<lanes, Key>(n, present_, most(), memory_, get);
-      if (exact.ties > 0) {
-        order();
-      }
+    const cut<Key> end = kth_largest<lanes, Key>(n, present_, most(), memory, get);
+    if (end.ties > 0) {
+      order();
     }
-    for_each_selected<lanes>(n, exact, memory_, counters_[found], get, [&](Index i, int position) {
-      entries_[position] = entry_of<Entry>::make(key_of(i), column_of(i));
-    });
+    append(n, end, memory, key_of, column_of);
+  }
+  template <class Index, class Memory, class KeyOf, class ColumnOf>
+  __device__ void append(Index n, const cut<Key>& end, Memory& memory, const KeyOf& key_of,
+                         const ColumnOf& column_of) {
+    for_each_selected<lanes>(
+        n, end, memory, counters_[found], [&](Index i) { return key_of(i) >> spare_bits; },
+        [&](Index i, int position) {
+          entries_[position] = entry_of<Entry>::make(key_of(i), column_of(i));
+        });
   }
 
   __device__ void sort_list(int groups) {

@@ -58,21 +58,23 @@ struct entry_of<wide_entry> {
   }
 };
 
-/// Shared memory of a selection by the numbers of keys in `count` bins.
-template <int count>
+/// Shared memory of a selection by the numbers of keys in `count` bins. A `Number` counts all keys;
+/// `ends`: numbers whose maximum over the block is found at once.
+template <int count, int ends = 2, class Number = unsigned>
 struct bins_memory {
+  using number = Number;
   static constexpr int bins = count;
   /// Whether a thread has four bins, if any, that it reads at once: one by one they would be in the
   /// same banks as other threads' bins. Then blocks have chunk_threads threads or more.
-  static constexpr bool by_fours = bins >= 4 * chunk_threads;
-  alignas(by_fours ? 16 : 4) unsigned histogram[bins];
+  static constexpr bool by_fours = sizeof(Number) == 4 && bins >= 4 * chunk_threads;
+  alignas(by_fours ? 16 : sizeof(Number)) Number histogram[bins];
   /// Keys of a thread that are on their way from memory at once.
-  static constexpr int at_once = by_fours ? 4 : 1;
-  unsigned of_warps[32];
-  std::uint64_t largest[4][32];
+  static constexpr int at_once = by_fours || sizeof(Number) == 8 ? 4 : 1;
+  Number of_warps[32];
+  std::uint64_t largest[ends][32];
   int bin;  ///< below 0: none
   std::uint64_t rest;
-  unsigned in_bin;
+  Number in_bin;
 };
 using select_memory = bins_memory<256>;
 
@@ -85,8 +87,8 @@ __device__ inline std::uint64_t max_over_warp(std::uint64_t value) {
          max_over_warp<lanes>(upper == most ? static_cast<std::uint32_t>(value) : 0);
 }
 
-/// Of each of n numbers, up to 4, the largest that a block's threads bring. All threads of the
-/// block call it and get the result.
+/// Of each of n numbers the largest that a block's threads bring. All threads of the block call it
+/// and get the result.
 template <int lanes, int n, class Key, class Memory>
 __device__ inline void max_over_block(Key (&values)[n], Memory& memory) {
   const int lane = static_cast<int>(threadIdx.x) % lanes;
@@ -130,16 +132,18 @@ __device__ inline void clear_bins(Memory& memory) {
 
 /// A thread's bins, neighbours, of which the first thread has the lowest, and how many keys are in
 /// them and in higher ones.
+template <class Number>
 struct thread_bins {
   int first;
   int count;
-  unsigned keys;
-  unsigned above;
+  Number keys;
+  Number above;
 };
 
 /// Calls use(bin) for a thread's bins, from the highest on.
 template <class Memory, class Use>
-__device__ inline void for_each_bin(const thread_bins& own, Memory& memory, const Use& use) {
+__device__ inline void for_each_bin(const thread_bins<typename Memory::number>& own, Memory& memory,
+                                    const Use& use) {
   if constexpr (Memory::by_fours) {
     if (own.count > 0) {
       auto& stored = *reinterpret_cast<block16*>(memory.histogram + own.first);
@@ -159,18 +163,19 @@ __device__ inline void for_each_bin(const thread_bins& own, Memory& memory, cons
 
 /// Those of the calling thread. All threads of the block call it, with a barrier between two calls.
 template <int lanes, class Memory>
-__device__ inline thread_bins bins_of_thread(Memory& memory) {
+__device__ inline thread_bins<typename Memory::number> bins_of_thread(Memory& memory) {
+  using number = typename Memory::number;
   const int thread = static_cast<int>(threadIdx.x);
   const int lane = thread % lanes;
   const int warp = thread / lanes;
-  thread_bins own{};
+  thread_bins<number> own{};
   own.count = Memory::by_fours ? (4 * thread < Memory::bins ? 4 : 0)
                                : Memory::bins / static_cast<int>(blockDim.x);
   own.first = thread * (Memory::by_fours ? 4 : own.count);
-  for_each_bin(own, memory, [&](unsigned bin) { own.keys += bin; });
-  unsigned from_here = own.keys;
+  for_each_bin(own, memory, [&](number bin) { own.keys += bin; });
+  number from_here = own.keys;
   for (int step = 1; step < lanes; step *= 2) {
-    const unsigned other = shuffle(from_here, lane + step < lanes ? lane + step : lane);
+    const number other = shuffle(from_here, lane + step < lanes ? lane + step : lane);
     from_here += lane + step < lanes ? other : 0;
   }
   if (lane == 0) {
@@ -216,6 +221,40 @@ __device__ inline void for_each_key(Index n, const Get& get, const Use& use) {
   }
 }
 
+/// Adds the numbers of the keys from `low` > 0 to `high` to those of their bins.
+template <class Key, class Index, class Memory, class Get>
+__device__ inline void count_in_bins(Index n, Key low, Key high, int shift, Memory& memory,
+                                     const Get& get) {
+  using number = typename Memory::number;
+  if constexpr (sizeof(number) == 4) {
+    for_each_key<Key, Memory::at_once>(n, get, [&](Index, Key key) {
+      if (key >= low && key <= high) {
+        atomicAdd(&memory.histogram[(key - low) >> shift], number{1});
+      }
+    });
+  } else {  // rows so long that most keys may be in one bin: a thread's are added when it changes
+    Key last = 0;
+    number in_last = 0;
+    const auto add = [&] {
+      if (in_last > 0) {
+        atomicAdd(&memory.histogram[last], in_last);
+      }
+    };
+    for_each_key<Key, Memory::at_once>(n, get, [&](Index, Key key) {
+      if (key >= low && key <= high) {
+        const Key bin = (key - low) >> shift;
+        if (bin != last) {
+          add();
+          in_last = 0;
+        }
+        last = bin;
+        ++in_last;
+      }
+    });
+    add();
+  }
+}
+
 /// The end of the k largest of get(0), ..., get(n - 1), of which k at least are not 0, or of so
 /// many more that `most` may be chosen, k <= most. All threads of the block, of which there are a
 /// power of two and no more than bins, call it and get the result. 1 <= k. Reads the keys once for
@@ -234,25 +273,21 @@ __device__ cut<Key> kth_largest(Index n, std::int64_t k, std::int64_t most, Memo
   max_over_block<lanes>(ends, memory);
   Key low = ends[0];
   Key high = ends[1];
-  std::int64_t wanted = k;
+  auto wanted = static_cast<std::uint64_t>(k);
   while (true) {
     const int shift = shift_to_bins(high - low, memory);
     clear_bins(memory);
     __syncthreads();
-    for_each_key<Key, Memory::at_once>(n, get, [&](Index, Key key) {
-      if (key >= low && key <= high) {  // low > 0
-        atomicAdd(&memory.histogram[(key - low) >> shift], 1U);
-      }
-    });
+    count_in_bins(n, low, high, shift, memory, get);
     __syncthreads();
     const thread_bins own = bins_of_thread<lanes>(memory);
     if (own.above < wanted && own.above + own.keys >= wanted) {  // the last wanted key is there
-      unsigned seen = own.above;
+      typename Memory::number seen = own.above;
       for (int i = own.count - 1; i >= 0; --i) {
-        const unsigned here = memory.histogram[own.first + i];
+        const typename Memory::number here = memory.histogram[own.first + i];
         if (seen + here >= wanted) {
           memory.bin = own.first + i;
-          memory.rest = static_cast<std::uint64_t>(wanted - seen);
+          memory.rest = wanted - seen;
           memory.in_bin = here;
           break;
         }
@@ -267,13 +302,14 @@ __device__ cut<Key> kth_largest(Index n, std::int64_t k, std::int64_t most, Memo
       low = 1;
       continue;
     }
-    wanted = static_cast<std::int64_t>(memory.rest);
+    wanted = memory.rest;
     low += static_cast<Key>(static_cast<Key>(memory.bin) << shift);
-    const std::int64_t reach = k - wanted + memory.in_bin;
+    const std::int64_t above = k - static_cast<std::int64_t>(wanted);
+    const std::int64_t reach = above + static_cast<std::int64_t>(memory.in_bin);
     const bool enough = reach <= most;
     __syncthreads();  // the memory may be written again
     if (enough || shift == 0) {
-      return {low, enough ? 0 : wanted, k - wanted, reach};
+      return {low, enough ? 0 : static_cast<std::int64_t>(wanted), above, reach};
     }
     const Key width = (Key{1} << shift) - 1;
     high = high - low > width ? low + width : high;
@@ -341,8 +377,8 @@ __device__ void for_each_selected(Index n, const cut<Key>& cut, Memory& memory, 
     const lane_mask ties = ballot(tie);
     const lane_mask above = ballot(key > cut.threshold);
     if (lane == 0) {
-      memory.histogram[warp] = static_cast<unsigned>(count(ties));
-      memory.of_warps[warp] = static_cast<unsigned>(count(above));
+      memory.histogram[warp] = static_cast<typename Memory::number>(count(ties));
+      memory.of_warps[warp] = static_cast<typename Memory::number>(count(above));
     }
     __syncthreads();
     std::int64_t rank = seen + count(ties & lanes_below());

@@ -114,7 +114,7 @@ __device__ inline bool sort_by_bins(packed_entry* entries, const int& n, Memory&
   if (__syncthreads_or(crowded ? 1 : 0) != 0) {
     return false;
   }
-  const thread_bins bins = bins_of_thread<lanes>(memory);
+  const auto bins = bins_of_thread<lanes>(memory);
   unsigned start = bins.above;
   for_each_bin(bins, memory, [&](unsigned& bin) {
     const unsigned here = bin;

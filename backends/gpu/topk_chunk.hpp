@@ -230,17 +230,19 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
       look_at_kept<lanes, false>(call, column, 3 * k + lanes, threads, bound, memory);
     }
   }
-  if (copies && whole_chunks < chunks) {
-    const int thread = static_cast<int>(threadIdx.x);
-    tile<In, short_vectors_each> own(range_of(whole_chunks), thread, threads);
+  if constexpr (copies) {
     wait_for_copies();
-    own.load(copied.vectors);
-    const T max = own.max();
-    largest = max_or_nan(largest, max);
-    if (bound.is_exceeded_by(max)) {
-      keep_vectors(own, whole_chunks * chunk_vectors, own.exceeding(bound.value), memory);
+    if (whole_chunks < chunks) {
+      const int thread = static_cast<int>(threadIdx.x);
+      tile<In, short_vectors_each> own(range_of(whole_chunks), thread, threads);
+      own.load(copied.vectors);
+      const T max = own.max();
+      largest = max_or_nan(largest, max);
+      if (bound.is_exceeded_by(max)) {
+        keep_vectors(own, whole_chunks * chunk_vectors, own.exceeding(bound.value), memory);
+      }
+      fold(own, whole_chunks, (thread & ~(lanes - 1)) < last_vectors, max);
     }
-    fold(own, whole_chunks, (thread & ~(lanes - 1)) < last_vectors, max);
   }
   __syncthreads();
   look_at_kept<lanes, true>(call, column, k + 2 * lanes, threads, bound, memory);

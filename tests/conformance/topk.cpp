@@ -164,6 +164,27 @@ TEST_CASE_TEMPLATE("NaNs of every sign and payload stand first, in order of colu
   }
 }
 
+// The few groups with NaNs have as many infinities as are still wanted, but not the first ones.
+TEST_CASE_TEMPLATE("NaNs among the last infinities", T, SOFTFOLD_TEST_INPUT_TYPES) {
+  queue q;
+  constexpr std::int64_t cols = 19840;
+  problem<T> p({1, cols, distribution::all_equal, 1, 0, 0, 33750});
+  for (std::int64_t c = 0; c < 3000; ++c) {
+    p.x(0, c) = T(infinity<T>);
+  }
+  for (std::int64_t c = cols - 1024; c < cols; c += 64) {
+    p.x(0, c) = nans<T>()[0];
+    for (std::int64_t i = 1; i < 16; ++i) {
+      p.x(0, c + i) = T(infinity<T>);
+    }
+  }
+  p.commit();
+  const auto columns = expected_columns(p, 500);
+  for (const std::int64_t k : {16, 129, 200, 500}) {
+    check_topk<T, std::int32_t>(q, p, k, columns);
+  }
+}
+
 TEST_CASE_TEMPLATE("one NaN, first, in the middle or last", T, SOFTFOLD_TEST_INPUT_TYPES) {
   queue q;
   for (const std::int64_t cols : {2, 33, 1000, 30000}) {
@@ -301,7 +322,7 @@ TEST_CASE_TEMPLATE("many long rows, each of another kind, with a short last part
                    SOFTFOLD_TEST_INPUT_TYPES) {
   queue q;
   const std::int64_t width = 16 / static_cast<std::int64_t>(sizeof(T));
-  for (const std::int64_t vectors : {40, 500}) {
+  for (const std::int64_t vectors : {40, 2048 + 500}) {
     auto p = rows_of_many_kinds<T>(800, (2048 + vectors) * width - 1, 39250);
     const auto columns = expected_columns(p, 64);
     for (const std::int64_t k : {1, 16, 64}) {

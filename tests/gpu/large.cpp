@@ -157,6 +157,27 @@ TEST_CASE("a row of more than 2^32 columns: its last ones are found") {
   CHECK(static_cast<float>(end[2]) == doctest::Approx(1 / sum).epsilon(0.004));
 }
 
+// So large a k that all elements compete, of which more than 2^32 are equal.
+TEST_CASE("a large k of a row of more than 2^32 columns that are nearly all equal") {
+  constexpr std::int64_t cols = beyond_32_bits + 4100;
+  constexpr std::int64_t k = 20000;
+  queue q;
+  zeros row(q, cols);
+  row.put(q, cols - 2, {bfloat16(20.F)});
+  row.put(q, 7, {bfloat16(18.F)});
+  buffer values(q, k * element);
+  buffer columns(q, k * sizeof(std::int64_t));
+  topk(q, row.input(1, cols, cols), {values.data(), dtype::bf16, 1, k, k},
+       {columns.data(), dtype::i64, 1, k, k});
+  std::vector<std::int64_t> expected = {cols - 2, 7};
+  for (std::int64_t c = 0; c < k - 1; ++c) {
+    if (c != 7) {
+      expected.push_back(c);
+    }
+  }
+  CHECK(download<std::int64_t>(q, columns) == expected);
+}
+
 TEST_CASE("a row alone and among others: the same bits, however few rows are divided") {
   constexpr std::int64_t rows = 40;
   for (const std::int64_t cols : {20001, 50257, 128256, 300007, 600011, 1 << 20, 3000001}) {
