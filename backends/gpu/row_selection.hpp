@@ -217,21 +217,22 @@ class row_selection {
   /// row each time.
   __device__ void collect_from_all(const Key* keys) {
     const auto column_of = [](auto i) { return i; };
-    const auto nothing = [] {};
     if (call_.groups > 0) {
       const Key* const own = keys + range_.head;
       const auto key_of = [own](int i) { return own[i]; };
-      select(static_cast<int>(call_.cols), memory_.bins, key_of, column_of, nothing);
+      const int n = static_cast<int>(call_.cols);
+      append(n, cut_of(n, memory_.bins, key_of), memory_.bins, key_of, column_of);
       return;
     }
     const auto key_of = [this](std::int64_t i) { return key_at(i); };
+    const std::int64_t n = call_.cols;
     if constexpr (std::is_same_v<Entry, wide_entry>) {
-      if (call_.cols > std::int64_t{~std::uint32_t{0}}) {
-        select(call_.cols, memory_.large_bins, key_of, column_of, nothing);
+      if (n > std::int64_t{~std::uint32_t{0}}) {
+        append(n, cut_of(n, memory_.large_bins, key_of), memory_.large_bins, key_of, column_of);
         return;
       }
     }
-    select(call_.cols, memory_.bins, key_of, column_of, nothing);
+    append(n, cut_of(n, memory_.bins, key_of), memory_.bins, key_of, column_of);
   }
 
   /// The same from groups.
@@ -254,29 +255,24 @@ class row_selection {
       return column < 0 ? Key{0} : key_at(column);
     };
     const std::int64_t n = std::int64_t{groups} * each;
-    if (end.ties == present_) {  // only ties were chosen: no element exceeds them
-      append(n, end, memory_.bins, key_of, column_of);
-    } else {
-      select(n, memory_.bins, key_of, column_of, [&] {
-        if (end.ties == 0) {
-          sort_list(groups);
-        }
-      });
+    cut<Key> exact = end;
+    if (end.ties < present_) {  // else only ties were chosen, and no element exceeds them
+      exact = cut_of(n, memory_.bins, key_of);
+      if (exact.ties > 0 && end.ties == 0) {
+        sort_list(groups);  // columns have to be in order
+      }
     }
+    append(n, exact, memory_.bins, key_of, column_of);
   }
 
-  /// The same of items 0 to n - 1, of which item i has key key_of(i), or 0 if there is no element,
-  /// and column column_of(i). `order`: called before columns have to be in order.
-  template <class Index, class Memory, class KeyOf, class ColumnOf, class Order>
-  __device__ void select(Index n, Memory& memory, const KeyOf& key_of, const ColumnOf& column_of,
-                         const Order& order) {
-    const auto get = [&](Index i) { return key_of(i) >> spare_bits; };
-    const cut<Key> end = kth_largest<lanes, Key>(n, present_, most(), memory, get);
-    if (end.ties > 0) {
-      order();
-    }
-    append(n, end, memory, key_of, column_of);
+  /// Where the k best of items 0 to n - 1 end, of which item i has key key_of(i), or 0 if there is
+  /// no element.
+  template <class Index, class Memory, class KeyOf>
+  __device__ cut<Key> cut_of(Index n, Memory& memory, const KeyOf& key_of) {
+    return kth_largest<lanes, Key>(n, present_, most(), memory,
+                                   [&](Index i) { return key_of(i) >> spare_bits; });
   }
+  /// Appends the items up to there; item i has column column_of(i).
   template <class Index, class Memory, class KeyOf, class ColumnOf>
   __device__ void append(Index n, const cut<Key>& end, Memory& memory, const KeyOf& key_of,
                          const ColumnOf& column_of) {
