@@ -46,18 +46,13 @@ constexpr selection_rule selection_rules[] = {
 
 /// Top-k by groups: of so many vectors, if there are so many times k of them. The larger the
 /// groups, the fewer maxima are kept and searched; the fewer groups, the more elements exceed the
-/// k-th largest maximum, and of large groups, and of those of 16-bit elements, more is read again.
+/// k-th largest maximum, most where large ones are neighbours as in a language model's logits, and
+/// of large groups more is read again.
 struct group_rule {
   int vectors;
   int groups;
 };
-constexpr group_rule group_rules[] = {{32, 16}, {8, 8}, {4, 3}, {2, 3}, {1, 2}};
-constexpr group_rule group_rules_16_bit[] = {{32, 16}, {8, 8}, {4, 6}, {2, 3}, {1, 2}};
-
-/// Groups of up to so many vectors are also taken if they are so many times k, where groups half as
-/// large would have so many bytes of maxima that fewer blocks share a multiprocessor.
-constexpr group_rule crowded_rule = {8, 3};
-constexpr std::int64_t crowding_bytes = 24 << 10;
+constexpr group_rule group_rules[] = {{32, 16}, {8, 8}, {4, 6}, {2, 3}, {1, 2}};
 
 /// Up to so many elements compete by themselves sooner than by their vectors' maxima.
 constexpr std::int64_t few_elements = 2048;
@@ -213,8 +208,7 @@ topk_plan plan_topk(const row_shape& shape, std::int64_t rows, std::int64_t k,
   const selection_rule& most = selection_rule_for(device);
   const bool wide = shape.element_bytes == 8;
   const std::int64_t vectors = vectors_of(shape);
-  const std::int64_t key_bytes = wide ? 8 : 4;
-  const std::int64_t most_groups = most.keys / key_bytes;
+  const std::int64_t most_groups = most.keys / (wide ? 8 : 4);
   const auto capacity_for = [](std::int64_t entries) {
     std::int64_t capacity = 256;
     while (capacity < entries) {
@@ -269,15 +263,12 @@ topk_plan plan_topk(const row_shape& shape, std::int64_t rows, std::int64_t k,
   }
   std::int64_t capacity = capacity_for(2 * k);
   const std::int64_t elements = vectors * (vector_bytes / shape.element_bytes);
-  for (const group_rule& rule : shape.element_bytes == 2 ? group_rules_16_bit : group_rules) {
+  for (const group_rule& rule : group_rules) {
     if (rule.vectors == 1 && elements <= few_elements) {
       break;
     }
     const std::int64_t groups = (vectors + rule.vectors - 1) / rule.vectors;
-    const bool crowded =
-        rule.vectors <= crowded_rule.vectors && 2 * groups * key_bytes > crowding_bytes;
-    const std::int64_t least = crowded ? std::min(rule.groups, crowded_rule.groups) : rule.groups;
-    if (groups >= least * k && capacity * std::int64_t{sizeof(unsigned)} <= most.list) {
+    if (groups >= rule.groups * k && capacity * std::int64_t{sizeof(unsigned)} <= most.list) {
       plan.group_vectors = rule.vectors;
       plan.groups = groups;
       break;

@@ -36,7 +36,7 @@ class row_selection {
         list_(list),
         memory_(memory),
         counters_(counters),
-        present_(call.k < call.cols ? call.k : call.cols),
+        present_(static_cast<int>(call.k < call.cols ? call.k : call.cols)),
         groups_(call.group_vectors > 0
                     ? static_cast<int>(
                           ((range_.head + call.cols + vector_width<In> - 1) / vector_width<In> +
@@ -88,8 +88,8 @@ class row_selection {
 
   /// Elements, or groups, that may be chosen instead of k: those of the elements that are too many
   /// come last when they are sorted.
-  [[nodiscard]] __device__ std::int64_t most() const {
-    const std::int64_t more = present_ + present_ / 4;
+  [[nodiscard]] __device__ int most() const {
+    const int more = present_ + present_ / 4;
     return more < call_.capacity ? more : call_.capacity;
   }
 
@@ -181,8 +181,8 @@ class row_selection {
   /// Appends the elements that reach the k-th largest maximum of the groups. False if they are too
   /// many; then `end` is that of the groups, and they are listed.
   __device__ bool collect_from_best(const Key* keys, cut<Key>& end, int& groups) {
-    std::int64_t k = present_;
-    std::int64_t most_groups = most();
+    int k = present_;
+    int most_groups = most();
 #pragma unroll 1
     for (bool again = false;; again = true) {
       cut<Key> chosen =
@@ -245,16 +245,16 @@ class row_selection {
     const int each = call_.group_vectors * vector_width<In>;
     const int bits = bits_of(each);
     const std::int64_t skew = range_.head;
-    const auto column_of = [&](std::int64_t i) {
+    const auto column_of = [&](int i) {
       const std::int64_t column =
           (std::int64_t{~list_[i >> bits]} << bits) + (i & (each - 1)) - skew;
       return column >= 0 && column < call_.cols ? column : std::int64_t{-1};
     };
-    const auto key_of = [&](std::int64_t i) {
+    const auto key_of = [&](int i) {
       const std::int64_t column = column_of(i);
       return column < 0 ? Key{0} : key_at(column);
     };
-    const std::int64_t n = std::int64_t{groups} * each;
+    const int n = groups * each;
     cut<Key> exact = end;
     if (end.ties < present_) {  // else only ties were chosen, and no element exceeds them
       exact = cut_of(n, memory_.bins, key_of);
@@ -303,7 +303,7 @@ class row_selection {
   unsigned* list_;
   row_memory& memory_;
   int* counters_;
-  std::int64_t present_;  ///< elements that the result has
+  int present_;  ///< elements that the result has
   int groups_;
 };
 

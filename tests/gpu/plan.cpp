@@ -179,7 +179,8 @@ TEST_CASE("top-k: enough groups for k, and room for what is above the bound") {
           CHECK(plan.groups * plan.group_vectors >= vectors_of(shape));
           CHECK(plan.groups >= 2 * k);
           CHECK(plan.capacity >= 2 * k);
-        } else if (plan.kind == topk_plan_kind::selection && plan.groups > 0) {  // of an element each
+        } else if (plan.kind == topk_plan_kind::selection &&
+                   plan.groups > 0) {  // of an element each
           CHECK(!plan.split);
           CHECK(plan.groups >= vectors_of(shape) * (16 / shape.element_bytes));
         }
