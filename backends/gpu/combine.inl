@@ -4,8 +4,8 @@
 #include "calls.hpp"
 #include "launch.hpp"
 #include "state.hpp"
-#include "tile.hpp"
 #include "topk_calls.hpp"
+#include "vector_elements.hpp"
 
 #include <core/monoid.hpp>
 #include <core/topk.hpp>

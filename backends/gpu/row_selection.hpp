@@ -11,6 +11,7 @@
 #include "sort.hpp"
 #include "topk_row.hpp"
 #include "topk_scan.hpp"
+#include "vector_range.hpp"
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {

@@ -4,6 +4,7 @@
 /// of k rounds finds the best element below the last; else the lanes sort all elements.
 #pragma once
 
+#include "tile.hpp"
 #include "topk_row.hpp"
 
 namespace softfold::gpu {

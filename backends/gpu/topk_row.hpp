@@ -5,8 +5,8 @@
 
 #include "rows.hpp"
 #include "select.hpp"
-#include "tile.hpp"
 #include "topk_calls.hpp"
+#include "vector_range.hpp"
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
