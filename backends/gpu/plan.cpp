@@ -52,7 +52,29 @@ struct group_rule {
   int vectors;
   int groups;
 };
-constexpr group_rule group_rules[] = {{32, 16}, {8, 8}, {4, 6}, {2, 3}, {1, 2}};
+constexpr group_rule group_rules[] = {{32, 16}, {8, 8}, {4, 6}, {2, 6}, {1, 2}};
+
+/// Fewer times k are enough of groups of few elements where their maxima are so many that halving
+/// them saves more than the elements beyond cost. In halves.
+constexpr std::int64_t many_groups = 2000;
+struct crowd_rule {
+  std::int64_t elements;
+  std::int64_t half_groups;
+};
+constexpr crowd_rule crowd_rules[] = {{16, 6}, {32, 7}};
+
+bool enough_groups(const group_rule& rule, std::int64_t groups, std::int64_t elements,
+                   std::int64_t k) {
+  if (groups >= rule.groups * k) {
+    return true;
+  }
+  for (const crowd_rule& crowd : crowd_rules) {
+    if (elements <= crowd.elements) {
+      return groups >= many_groups && 2 * groups >= crowd.half_groups * k;
+    }
+  }
+  return false;
+}
 
 /// Up to so many elements compete by themselves sooner than by their vectors' maxima.
 constexpr std::int64_t few_elements = 2048;
@@ -262,22 +284,25 @@ topk_plan plan_topk(const row_shape& shape, std::int64_t rows, std::int64_t k,
     return plan;
   }
   std::int64_t capacity = capacity_for(2 * k);
-  const std::int64_t elements = vectors * (vector_bytes / shape.element_bytes);
+  const std::int64_t width = vector_bytes / shape.element_bytes;
+  const std::int64_t elements = vectors * width;
   for (const group_rule& rule : group_rules) {
     if (rule.vectors == 1 && elements <= few_elements) {
       break;
     }
     const std::int64_t groups = (vectors + rule.vectors - 1) / rule.vectors;
-    if (groups >= rule.groups * k && capacity * std::int64_t{sizeof(unsigned)} <= most.list) {
+    if (enough_groups(rule, groups, rule.vectors * width, k) &&
+        capacity * std::int64_t{sizeof(unsigned)} <= most.list) {
       plan.group_vectors = rule.vectors;
       plan.groups = groups;
       break;
     }
   }
+  constexpr std::int64_t most_quickly_sorted = sorted_each * chunk_threads;
   const std::int64_t most_entries = most.entries / (has_packed_entries(shape) ? 8 : 16);
   if (plan.group_vectors == 0) {
     capacity = capacity_for(k + k / 4);  // a few more than k are found sooner than just k
-    if (capacity > most_entries) {
+    if (capacity > most_entries || (k <= most_quickly_sorted && capacity > most_quickly_sorted)) {
       capacity = capacity_for(k);
     }
   }

@@ -130,6 +130,9 @@ enum class topk_plan_kind : std::uint8_t {
 /// Vectors of each lane whose elements are sorted, at most, and a power of two.
 inline constexpr int most_sorted_vectors = 4;
 
+/// Entries of each thread of a block that are sorted by bins.
+inline constexpr int sorted_each = 8;
+
 struct topk_plan {
   topk_plan_kind kind = topk_plan_kind::selection;
   row_plan row;               ///< kind lanes
@@ -145,6 +148,10 @@ struct topk_plan {
   bool shared_entries = true;  ///< what is sorted fits into shared memory
 
   [[nodiscard]] int spans() const { return (chunks + span - 1) / span; }
+  /// Of the block that selects; it scans as many chunks at once as have threads of their own.
+  [[nodiscard]] int selection_threads() const {
+    return split || capacity > sorted_each * chunk_threads ? 2 * chunk_threads : chunk_threads;
+  }
 };
 
 /// Whether an element's key and column fit into the 8 bytes of an entry; else it has 16.

@@ -94,7 +94,8 @@ class row_selection {
     return more < call_.capacity ? more : call_.capacity;
   }
 
-  /// Appends the elements of the listed groups that reach a bound, or more than there is room for.
+  /// Appends the elements of the listed groups that reach a bound, as far as there is room. They
+  /// are counted up to twice of that, and some more.
   __device__ void append_from_list(int groups, Key bound) {
     constexpr int width = vector_width<In>;
     reset(found);
@@ -107,7 +108,7 @@ class row_selection {
     const int step = static_cast<int>(blockDim.x);
     constexpr int each = 8 / width;  // on their way from memory at once
     for (int first = static_cast<int>(threadIdx.x); first < vectors; first += each * step) {
-      if (*static_cast<const volatile int*>(&counters_[found]) > call_.capacity) {
+      if (*static_cast<const volatile int*>(&counters_[found]) >= 2 * call_.capacity) {
         break;
       }
       const auto number = [&](int j) {
@@ -179,6 +180,17 @@ class row_selection {
     return [keys](int g) { return keys[g] >> spare_bits; };
   }
 
+  /// Groups of which k elements or more, and not too many, reach the least maximum, if n do of the
+  /// best k groups: as many as would fill three quarters of the room if each had as many. The fewer
+  /// they are, the fewer elements each of them has.
+  [[nodiscard]] __device__ int groups_to_fill_room(int k, int n) const {
+    if (n >= 2 * call_.capacity) {  // as in ascending rows, where all elements are above
+      return ((k + k / 4) >> bits_of(call_.group_vectors * vector_width<In>)) + 1;
+    }
+    const float room = 0.75F * static_cast<float>(call_.capacity);
+    return static_cast<int>(static_cast<float>(k) * room / static_cast<float>(n)) + 1;
+  }
+
   /// Appends the elements that reach the k-th largest maximum of the groups. False if they are too
   /// many; then `end` is that of the groups, and they are listed.
   __device__ bool collect_from_best(const Key* keys, cut<Key>& end, int& groups) {
@@ -186,30 +198,36 @@ class row_selection {
     int most_groups = most();
 #pragma unroll 1
     for (bool again = false;; again = true) {
-      cut<Key> chosen =
+      const cut<Key> best =
           kth_largest<lanes, Key>(groups_, k, most_groups, memory_.bins, reduced(keys));
-      if (chosen.reach <= call_.capacity) {
+      cut<Key> chosen = best;
+      if (best.reach <= call_.capacity) {
         chosen.ties = 0;  // there is room for all of them
       }
       groups = list_groups(keys, chosen);
-      append_from_list(groups, chosen.threshold << spare_bits);
+      const Key bound = best.threshold << spare_bits;
+      append_from_list(groups, bound);
       const int n = counters_[found];
       // +infinity reaches the value of NaN's key: only k groups with NaN have k elements for sure.
-      const Key bound = chosen.threshold << spare_bits;
-      const bool counts = !again || (n >= present_ && chosen.ties == 0 && !is_nan_key(bound));
-      if (n <= call_.capacity && counts) {
+      const bool complete = !again || (n >= present_ && chosen.ties == 0 && !is_nan_key(bound));
+      if (n <= call_.capacity && complete) {
         return true;
       }
       if (again) {
-        groups = list_groups(keys, {end.threshold, 0, 0, 0});  // it had no ties
+        if (!complete) {
+          groups = list_groups(keys, {end.threshold, 0, 0, 0});  // it had no ties
+        }
         return false;
       }
-      end = chosen;
-      if (chosen.ties > 0) {
+      // If all of the best maxima are equal, as many elements reach fewer of them.
+      end = best.ties >= present_ ? best : chosen;
+      if (end.ties > 0) {
+        if (chosen.ties == 0) {
+          groups = list_groups(keys, end);
+        }
         return false;
       }
-      // As in ascending rows, where all elements of the best groups are above.
-      k = (present_ + present_ / 4) / (call_.group_vectors * vector_width<In>)+1;
+      k = groups_to_fill_room(k, n);
       most_groups = k + k / 4;
     }
   }

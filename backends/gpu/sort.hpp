@@ -28,11 +28,12 @@ __device__ inline void for_each_own(int thread, const int& count, const Use& use
 }
 
 /// Numbers of bins, the larger the larger an entry is, in which entries are about as many each if
-/// they are the best of a row whose elements get rarer the larger they are. Of an entry it takes
-/// the bits that differ: the key without the `spare` lowest ones, the column's distance to the
-/// last. The distance to the least entry is written as a floating-point number, after an offset has
-/// been added that is a 15th of the largest distance: so it has one of four exponents, and the
-/// smaller it is, the narrower are the bins.
+/// they are the best of a row whose elements get rarer the larger they are. An entry's distance to
+/// the least one is written as a floating-point number, after an offset has been added that is a
+/// 15th of the largest distance: so it has one of four exponents, and the smaller it is, the
+/// narrower are the bins. The distance is of the bits that differ: the key without the `spare`
+/// lowest ones, then the column's distance to the last. Between values below and above 0 it is that
+/// of the values: of the keys' range almost all is of values next to 0.
 template <int spare, int bins>
 class entry_bins {
  public:
@@ -43,6 +44,16 @@ class entry_bins {
       : least_column_(least_column),
         column_bits_(64 - leading_zeros(most_column - least_column)),
         low_(compact(low)) {
+    const float least = value(low);
+    const float values = value(high) - least;
+    // Of denormal numbers or infinity there is no 15th.
+    if (least < 0 && value(high) > 0 && values > 0x1p-100F && values < infinity<float>) {
+      column_bits_ = by_value;
+      low_ = __float_as_uint(least);
+      offset_ = __float_as_uint(values * (1 / 14.99F));
+      first_ = offset_;
+      return;
+    }
     const std::uint64_t range = compact(high) - low_;
     const int bits = 64 - leading_zeros(range);
     shift_ = bits > distance_bits ? bits - distance_bits : 0;
@@ -50,15 +61,26 @@ class entry_bins {
     first_ = __float_as_uint(static_cast<float>(offset_));
   }
   __device__ unsigned operator()(packed_entry e) const {
-    const auto distance = static_cast<std::uint32_t>((compact(e) - low_) >> shift_);
-    return (__float_as_uint(static_cast<float>(distance + offset_)) - first_) >> step_bits;
+    float distance;
+    if (column_bits_ == by_value) {
+      distance =
+          value(e) - __uint_as_float(static_cast<std::uint32_t>(low_)) + __uint_as_float(offset_);
+    } else {
+      distance =
+          static_cast<float>(static_cast<std::uint32_t>((compact(e) - low_) >> shift_) + offset_);
+    }
+    return (__float_as_uint(distance) - first_) >> step_bits;
   }
 
  private:
+  static constexpr int by_value = -1;  ///< instead of column_bits_
   static constexpr int mantissa_bits = 23;
   static constexpr int distance_bits = mantissa_bits;  // with the offset they are exact in f32
   static constexpr int step_bits = mantissa_bits + 2 - (63 - __builtin_clzll(bins));
 
+  [[nodiscard]] __device__ static float value(packed_entry e) {
+    return core::value_of_key<float>(entry_of<packed_entry>::key(e));
+  }
   [[nodiscard]] __device__ std::uint64_t compact(packed_entry e) const {
     return ((e >> (32 + spare)) << column_bits_) + (static_cast<std::uint32_t>(e) - least_column_);
   }
@@ -73,13 +95,13 @@ class entry_bins {
 
 /// Sorts n entries, all different, from large to small: into bins, and within them by counting. All
 /// threads of the block, as in kth_largest, call it, after a barrier. False, and nothing done, if
-/// they are more than 8 for each thread, or too many for one bin, as many equal keys are. O(n)
-/// steps if they are spread. `n`: in shared memory, so that it takes no register meanwhile.
+/// they are more than sorted_each for each thread, or too many for one bin, as many equal keys are.
+/// O(n) steps if they are spread. `n`: in shared memory, so that it takes no register meanwhile.
 /// `spare`: see entry_bins. `entries` are aligned to 16 bytes, and there is room for an even
 /// number.
 template <int lanes, int spare, class Memory>
 __device__ inline bool sort_by_bins(packed_entry* entries, const int& n, Memory& memory) {
-  constexpr int each = 8;
+  constexpr int each = sorted_each;
   constexpr unsigned most_in_bin = 160;  // beyond, the other way is as quick
   constexpr int place_bits = 8;
   const int threads = static_cast<int>(blockDim.x);

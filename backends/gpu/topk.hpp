@@ -92,11 +92,11 @@ void launch_topk_with(const topk_call& call, const topk_plan& plan, void* scratc
       return;
     }
   }
-  const int threads = plan.split ? 512 : chunk_threads;
-  const topk_layout<In, Entry> layout(plan.capacity, arguments.entries == nullptr, plan.groups,
-                                      arguments.keys == nullptr,
-                                      arguments.scans() ? plan.chunks * (threads / lanes + 1) : 0,
-                                      plan.group_vectors > 0 ? plan.capacity : 0);
+  const int threads = plan.selection_threads();
+  const topk_layout<In, Entry> layout(
+      plan.capacity, arguments.entries == nullptr, plan.groups, arguments.keys == nullptr,
+      arguments.scans() ? plan.chunks * (chunk_threads / lanes + 1) : 0,
+      plan.group_vectors > 0 ? plan.capacity : 0);
   void (*const kernel)(topk_arguments<In>) =
       plan.group_vectors > 0 ? topk_row<lanes, competitors::groups, In, Entry>
                              : topk_row<lanes, competitors::elements, In, Entry>;

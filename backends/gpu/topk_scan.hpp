@@ -101,14 +101,14 @@ enum class competitors : std::uint8_t {
   elements,  ///< all elements
 };
 
-/// A warp's part of a chunk: the keys of those that compete, if `keys` is to have them, and the
-/// state where it is wanted.
+/// A warp's part of a chunk, one of the chunk_threads threads that scan it: the keys of those that
+/// compete, if `keys` is to have them, and the state where it is wanted.
 template <int lanes, competitors who, class In>
 __device__ inline state<arithmetic_t<In>> scan_chunk(const topk_arguments<In>& call, const In* x,
                                                      int chunk, key_t<In>* keys) {
   const std::int64_t first = std::int64_t{chunk} * chunk_vectors;
   const vector_range<In> range(x, call.cols, call.memory, first, chunk_vectors);
-  int thread = static_cast<int>(threadIdx.x);
+  int thread = static_cast<int>(threadIdx.x) % chunk_threads;
   forget_origin(thread);  // or the vectors' places would be kept from chunk to chunk
   tile<In, chunk_vectors_each> own(range, thread, chunk_threads);
   own.template load_long();

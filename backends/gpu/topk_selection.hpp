@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(512, least_resident(2)) topk_row(const topk_ar
 
   const std::int64_t row = blockIdx.x;
   const In* const x = call.x + row * call.x_stride;
-  const int warps = static_cast<int>(blockDim.x) / lanes;
+  constexpr int warps = chunk_threads / lanes;  // of a chunk
   wait_for_launch_before();
   const bool scans = call.scans();
   const topk_layout<In, Entry> layout(call.capacity, call.entries == nullptr, call.groups,
@@ -64,15 +64,16 @@ __global__ void __launch_bounds__(512, least_resident(2)) topk_row(const topk_ar
   if (scans) {
     auto* const warp_states = reinterpret_cast<state<T>*>(shared + layout.warps);
     state<T>* const chunk_states = warp_states + call.chunks * warps;
-    for (int chunk = 0; chunk < call.chunks; ++chunk) {
+    const int at_once = static_cast<int>(blockDim.x) / chunk_threads;
+    for (int chunk = warp / warps; chunk < call.chunks; chunk += at_once) {
       const state<T> own = scan_chunk<lanes, who>(call, x, chunk, keys);
       if (lane == 0) {
-        warp_states[chunk * warps + warp] = own;
+        warp_states[chunk * warps + warp % warps] = own;
       }
     }
     __syncthreads();
     if (call.folds) {  // as combine_over_block does for a chunk of its own block
-      for (int chunk = warp; chunk < call.chunks; chunk += warps) {
+      for (int chunk = warp; chunk < call.chunks; chunk += at_once * warps) {
         const state<T> whole =
             combine_states<lanes>(warp_states + chunk * warps, warps, call.scale);
         if (lane == 0) {
