@@ -109,6 +109,30 @@ TEST_CASE_TEMPLATE("large k of many rows, each of another kind", T, SOFTFOLD_TES
   }
 }
 
+// Of the groups with the largest maxima, far more elements than are chosen exceed the least of
+// those where large ones stand together, and all of them do where they are equal.
+TEST_CASE_TEMPLATE("large k where large elements stand together", T, SOFTFOLD_TEST_INPUT_TYPES) {
+  queue q;
+  const std::int64_t cols = std::int64_t{80000} / static_cast<std::int64_t>(sizeof(T)) + 7;
+  problem<T> p({280, cols, distribution::normal, 1, 1, 1, 32450});
+  std::vector<float> levels(static_cast<std::size_t>(cols));
+  for (std::int64_t r = 0; r < p.x.rows(); ++r) {
+    const std::int64_t together = std::int64_t{4} << r % 10;
+    fill(r % 11 == 10 ? distribution::all_equal : distribution::normal, std::span<float>(levels),
+         static_cast<std::uint64_t>(32480 + r));
+    for (std::int64_t c = 0; c < cols; ++c) {
+      const double noise = r % 11 == 10 ? 0.0 : static_cast<double>(reference::widen(p.x(r, c)));
+      const float level = levels[static_cast<std::size_t>(c / together)];
+      p.x(r, c) = make<T>(noise + 4.0 * static_cast<double>(level));
+    }
+  }
+  p.commit();
+  const auto columns = expected_columns(p, 2000);
+  for (const std::int64_t k : {200, 500, 1024, 2000}) {
+    check_topk<T, std::int32_t>(q, p, k, columns);
+  }
+}
+
 // What bounds the k best of a part of a row may leave hardly any element out, and the parts' lists
 // may hardly differ.
 TEST_CASE_TEMPLATE("some large elements among many equal ones, in all parts of a row but one", T,

@@ -266,6 +266,33 @@ TEST_CASE("top-k: a block takes all chunks of a row, or fewer if there are few r
   CHECK(plan(4000, 1 << 24).spans() == 16);  // as many states as there is room for
 }
 
+TEST_CASE("top-k of large k: groups of as many vectors as leave enough of them") {
+  const auto group_vectors = [](std::int64_t cols, int bytes, std::int64_t k) {
+    return plan_topk({cols, bytes, 32}, 4000, k, with_clusters).group_vectors;
+  };
+  CHECK(group_vectors(128256, 4, 129) == 8);
+  CHECK(group_vectors(128256, 4, 512) == 8);
+  CHECK(group_vectors(128256, 4, 1024) == 8);  // 3.9 k of them, and 3.07 k: more than 2000
+  CHECK(group_vectors(50257, 4, 1024) == 4);
+  CHECK(group_vectors(16384, 4, 700) == 1);
+  CHECK(group_vectors(8192, 4, 300) == 1);  // 3.4 k pairs would be less
+  CHECK(group_vectors(16384, 4, 1024) == 1);
+  CHECK(group_vectors(8192, 4, 1024) == 1);
+  CHECK(group_vectors(8000, 4, 1024) == 0);
+  CHECK(group_vectors(128256, 2, 1024) == 4);
+  CHECK(group_vectors(16384, 2, 1024) == 1);
+  CHECK(group_vectors(2048, 4, 200) == 0);  // so few that elements are searched themselves
+}
+
+TEST_CASE("top-k of k beyond 1024, or of a part of a row: a block of twice as many threads") {
+  const auto threads = [](std::int64_t rows, std::int64_t k) {
+    return plan_topk({128256, 4, 32}, rows, k, with_clusters).selection_threads();
+  };
+  CHECK(threads(4000, 1024) == chunk_threads);
+  CHECK(threads(4000, 1025) == 2 * chunk_threads);
+  CHECK(threads(1, 200) == 2 * chunk_threads);
+}
+
 TEST_CASE("top-k of short rows: rounds, a sort, a warp or a block") {
   const auto kind = [](const row_shape& shape, std::int64_t rows, std::int64_t k) {
     return plan_topk(shape, rows, k, with_clusters).kind;
