@@ -55,13 +55,13 @@ struct group_rule {
 constexpr group_rule group_rules[] = {{32, 16}, {8, 8}, {4, 6}, {2, 6}, {1, 2}};
 
 /// Fewer times k are enough of groups of few elements where their maxima are so many that halving
-/// them saves more than the elements beyond cost. In halves.
-constexpr std::int64_t many_groups = 2000;
+/// them saves more than the elements beyond cost.
 struct crowd_rule {
-  std::int64_t elements;
-  std::int64_t half_groups;
+  std::int64_t elements;  ///< of a group, at most
+  std::int64_t groups;    ///< at least
+  double times_k;
 };
-constexpr crowd_rule crowd_rules[] = {{16, 6}, {32, 7}};
+constexpr crowd_rule crowd_rules[] = {{16, 2000, 3}, {32, 3000, 3.5}};
 
 bool enough_groups(const group_rule& rule, std::int64_t groups, std::int64_t elements,
                    std::int64_t k) {
@@ -70,7 +70,8 @@ bool enough_groups(const group_rule& rule, std::int64_t groups, std::int64_t ele
   }
   for (const crowd_rule& crowd : crowd_rules) {
     if (elements <= crowd.elements) {
-      return groups >= many_groups && 2 * groups >= crowd.half_groups * k;
+      return groups >= crowd.groups &&
+             static_cast<double>(groups) >= crowd.times_k * static_cast<double>(k);
     }
   }
   return false;

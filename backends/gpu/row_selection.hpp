@@ -180,15 +180,16 @@ class row_selection {
     return [keys](int g) { return keys[g] >> spare_bits; };
   }
 
-  /// Groups of which k elements or more, and not too many, reach the least maximum, if n do of the
-  /// best k groups: as many as would fill three quarters of the room if each had as many. The fewer
-  /// they are, the fewer elements each of them has.
-  [[nodiscard]] __device__ int groups_to_fill_room(int k, int n) const {
+  /// Groups of which k elements or more, and not too many, reach the least maximum, if n do of so
+  /// many of the best groups: as many as would fill three quarters of the room if each had as many.
+  /// The fewer they are, the fewer elements each of them has.
+  [[nodiscard]] __device__ int groups_to_fill_room(int groups, int n) const {
     if (n >= 2 * call_.capacity) {  // as in ascending rows, where all elements are above
-      return ((k + k / 4) >> bits_of(call_.group_vectors * vector_width<In>)) + 1;
+      const int elements = present_ + present_ / 4;
+      return (elements >> bits_of(call_.group_vectors * vector_width<In>)) + 1;
     }
     const float room = 0.75F * static_cast<float>(call_.capacity);
-    return static_cast<int>(static_cast<float>(k) * room / static_cast<float>(n)) + 1;
+    return static_cast<int>(static_cast<float>(groups) * room / static_cast<float>(n)) + 1;
   }
 
   /// Appends the elements that reach the k-th largest maximum of the groups. False if they are too
@@ -227,7 +228,7 @@ class row_selection {
         }
         return false;
       }
-      k = groups_to_fill_room(k, n);
+      k = groups_to_fill_room(best.reach, n);
       most_groups = k + k / 4;
     }
   }

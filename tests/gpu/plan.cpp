@@ -274,6 +274,7 @@ TEST_CASE("top-k of large k: groups of as many vectors as leave enough of them")
   CHECK(group_vectors(128256, 4, 512) == 8);
   CHECK(group_vectors(128256, 4, 1024) == 8);  // 3.9 k of them, and 3.07 k: more than 2000
   CHECK(group_vectors(50257, 4, 1024) == 4);
+  CHECK(group_vectors(65536, 4, 512) == 4);  // 4 k groups of 8 would be 2048
   CHECK(group_vectors(16384, 4, 700) == 1);
   CHECK(group_vectors(8192, 4, 300) == 1);  // 3.4 k pairs would be less
   CHECK(group_vectors(16384, 4, 1024) == 1);
