@@ -4,6 +4,7 @@
 /// names.
 #pragma once
 
+#include <core/topk.hpp>
 #include <gpu/block16.hpp>
 #include <softfold/config.hpp>
 #include <softfold/dtype.hpp>
@@ -73,6 +74,14 @@ __device__ inline lane_mask lanes_below() {
   return mask;
 }
 __device__ inline int leading_zeros(std::uint64_t x) { return __clzll(static_cast<long long>(x)); }
+
+/// core::order_key without its branches: the only NaN that a sum can be is 0x7fffffff, and -0 + 0
+/// is +0.
+__device__ inline std::uint32_t order_key(float x) {
+  const std::int32_t bits = __float_as_int(__fadd_rn(x, 0.0F));
+  return static_cast<std::uint32_t>(bits) ^ (static_cast<std::uint32_t>(bits >> 31) | 0x80000000U);
+}
+__device__ inline std::uint64_t order_key(double x) { return core::order_key(x); }
 
 /// The larger; NaN if one is NaN.
 __device__ inline float max_or_nan(float a, float b) {
@@ -167,6 +176,7 @@ __device__ inline void wait_for_launch_before() {
 /// Hides a value's origin from the compiler, which would otherwise keep what it computed from it
 /// in registers for a second use.
 __device__ inline void forget_origin(int& v) { asm volatile("" : "+r"(v)); }
+__device__ inline void forget_origin(std::uint32_t& v) { asm volatile("" : "+r"(v)); }
 template <class T>
 __device__ inline void forget_origin(T*& p) {
   asm volatile("" : "+l"(p));

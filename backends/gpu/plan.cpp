@@ -244,12 +244,22 @@ topk_plan plan_topk(const row_shape& shape, std::int64_t rows, std::int64_t k,
   const row_plan pass = plan_pass(shape);
   const bool by_lanes = pass.kind == row_plan_kind::lanes;
   if (!wide && by_lanes) {
-    const std::int64_t most_rounds = shape.element_bytes == 2 ? 3 : 5;  // or a sort is quicker
-    constexpr std::int64_t most_compares = 512;  // of a lane, or a warp for each row is quicker
-    const std::int64_t elements = pass.vectors * (vector_bytes / shape.element_bytes);
-    plan.sorts = k > most_rounds && pass.vectors <= most_sorted_vectors &&
-                 (pass.vectors & (pass.vectors - 1)) == 0;
-    if (plan.sorts || k * elements <= most_compares) {
+    constexpr int least_ranked = 8;
+    // Of many rows of all lanes of a warp it is quicker to keep what exceeds a bound.
+    const std::int64_t most_rows =
+        std::int64_t{device.multiprocessors} * (k > 8 && shape.element_bytes == 2 ? 48 : 16);
+    const bool lanes_are_quicker = pass.lanes < device.lanes || k > 16 || rows < most_rows;
+    if (k == 1) {
+      plan.ranked = 1;
+    } else if (pass.vectors >= least_ranked_vectors && k <= most_ranked && lanes_are_quicker) {
+      plan.ranked = least_ranked;
+      while (plan.ranked < k) {
+        plan.ranked *= 2;
+      }
+    }
+    const bool sorts = plan.ranked == 0 && pass.vectors <= most_sorted_vectors &&
+                       (pass.vectors & (pass.vectors - 1)) == 0;
+    if (plan.ranked > 0 || sorts) {
       plan.kind = topk_plan_kind::lanes;
       plan.row = pass;
       return plan;

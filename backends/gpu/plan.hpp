@@ -120,12 +120,17 @@ row_plan plan_pass(const row_shape& shape);
 
 /// How the top k of a row are found; in one read of it.
 enum class topk_plan_kind : std::uint8_t {
-  lanes,      ///< the row in the registers of some lanes of a warp, k rounds or a sort
+  lanes,      ///< the row in the registers of some lanes of a warp: their best, or a sort
   bounded,    ///< a row of one chunk by a warp that keeps what exceeds a rising bound
   lists,      ///< the k best of each span of chunks by a block; a merge, if there are several
   selection,  ///< about k groups of vectors with the largest elements are read again; or, where k
               ///< is too large for groups, all elements compete
 };
+
+/// The lanes that hold a row keep its best: one, or 8 or a larger power of two up to here, where
+/// each of them has least_ranked_vectors or more.
+inline constexpr int most_ranked = 32;
+inline constexpr int least_ranked_vectors = 4;
 
 /// Vectors of each lane whose elements are sorted, at most, and a power of two.
 inline constexpr int most_sorted_vectors = 4;
@@ -136,7 +141,7 @@ inline constexpr int sorted_each = 8;
 struct topk_plan {
   topk_plan_kind kind = topk_plan_kind::selection;
   row_plan row;               ///< kind lanes
-  bool sorts = false;         ///< kind lanes: all elements, instead of k rounds
+  int ranked = 0;             ///< kind lanes: of each lane; 0: all elements are sorted
   bool folds_as_pass = true;  ///< a row's state has the same bits as by plan_pass
   int group_vectors = 8;      ///< a power of two; 0: all elements compete
   std::int64_t groups = 0;  ///< if all elements do: of one each, or 0 if shared memory is too small

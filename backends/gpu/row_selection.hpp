@@ -76,7 +76,7 @@ class row_selection {
     return key > core::order_key(infinity<arithmetic_t<In>>);
   }
   [[nodiscard]] __device__ Key key_at(std::int64_t column) const {
-    return core::order_key(widen(x_[column]));
+    return order_key(widen(x_[column]));
   }
 
   __device__ void reset(counter which) {
@@ -160,7 +160,7 @@ class row_selection {
           const int e = lowest_bit(reach[j]);
           const arithmetic_t<In> value = element_at<In>(loaded[j], e);
           if (at < call_.capacity) {
-            entries_[at] = entry_of<Entry>::make(core::order_key(value), column + e);
+            entries_[at] = entry_of<Entry>::make(order_key(value), column + e);
           }
           ++at;
         }

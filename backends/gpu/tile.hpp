@@ -105,6 +105,18 @@ class tile {
   /// the next, so that they take no registers in between.
   __device__ void next_pass() { forget_origin(first_); }
 
+  /// The same for all that was computed of the elements.
+  __device__ void forget() {
+    next_pass();
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+#pragma unroll
+      for (int w = 0; w < 4; ++w) {
+        forget_origin(vectors_[j].words[w]);
+      }
+    }
+  }
+
   /// Maps the elements of the range; those outside it stay -infinity.
   __device__ void apply(element_map map) {
     if (map == element_map::none) {

@@ -15,6 +15,20 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
+/// Calls body with the plan's number, which is more than 1, as a compile-time constant.
+template <class Body>
+void with_ranked(int ranked, const Body& body) {
+  static_assert(most_ranked == 32);
+  switch (ranked) {
+    case 8:
+      return body(std::integral_constant<int, 8>());
+    case 16:
+      return body(std::integral_constant<int, 16>());
+    default:
+      return body(std::integral_constant<int, 32>());
+  }
+}
+
 template <int lanes, class In, class Entry>
 void launch_topk_with(const topk_call& call, const topk_plan& plan, void* scratch,
                       stream_handle stream) {
@@ -55,17 +69,27 @@ void launch_topk_with(const topk_call& call, const topk_plan& plan, void* scratc
       const row_plan& row = plan.row;
       const std::int64_t blocks = divide_up(call.x.rows * row.lanes, row.threads);
       with_vectors(row.vectors, [&](auto v) {
+        using Sorted = typename sort_entry<In>::type;
+        const auto rank = [&](auto most) {
+          launch_shared(stream, topk_rows_by_lanes<lanes, most(), In, v()>, blocks, row.threads,
+                        row.threads / row.lanes * most() * sizeof(Sorted), arguments,
+                        row_shift(row));
+        };
         if constexpr (v() <= most_sorted_vectors && (v() & (v() - 1)) == 0) {
-          if (plan.sorts) {
-            using Sorted = typename sort_entry<In>::type;
+          if (plan.ranked == 0) {
             launch_shared(stream, topk_rows_by_sorting<lanes, In, v()>, blocks, row.threads,
                           row.threads * sorted_stride<In, v()> * sizeof(Sorted), arguments,
                           row_shift(row));
             return;
           }
         }
-        launch(stream, topk_rows_by_lanes<lanes, In, v()>, blocks, row.threads, arguments,
-               row_shift(row));
+        if constexpr (v() >= least_ranked_vectors) {
+          if (plan.ranked > 1) {
+            with_ranked(plan.ranked, rank);
+            return;
+          }
+        }
+        rank(std::integral_constant<int, 1>());
       });
       return;
     }

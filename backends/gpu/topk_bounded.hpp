@@ -112,8 +112,8 @@ class bounded_row {
       const int at = exists ? numbers()[base + lane] * width : 0;
 #pragma unroll
       for (int i = 0; i < width; ++i) {
-        const packed_entry e = entry_of<packed_entry>::make(
-            core::order_key(element_of<In>(elements, i)), at + i - range_.head);
+        const packed_entry e = entry_of<packed_entry>::make(order_key(element_of<In>(elements, i)),
+                                                            at + i - range_.head);
         const bool keeps = exists && e > bound_ && range_.has(at + i);
         const lane_mask all = ballot(keeps);
         if (keeps) {
@@ -168,12 +168,12 @@ class bounded_row {
   __device__ void raise(const tile<In, V>& own, T largest) {
     std::uint32_t bound;
     if (2 * k_ <= lanes) {
-      bound = kth_of_lanes<lanes>(own.number(0) < range_.size() ? core::order_key(largest) : 0, k_);
+      bound = kth_of_lanes<lanes>(own.number(0) < range_.size() ? order_key(largest) : 0, k_);
     } else {
       std::uint32_t keys[V];
 #pragma unroll
       for (int j = 0; j < V; ++j) {
-        keys[j] = own.number(j) < range_.size() ? core::order_key(own.max(j)) : 0;
+        keys[j] = own.number(j) < range_.size() ? order_key(own.max(j)) : 0;
       }
       bound = bound_of_maxima<lanes, (1U << spare_key_bits<In>)>(keys, k_);
     }

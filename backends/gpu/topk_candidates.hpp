@@ -230,7 +230,7 @@ template <class T>
 struct reached_bound {
   T value = -infinity<T>;
 
-  [[nodiscard]] __device__ std::uint32_t key() const { return core::order_key(value); }
+  [[nodiscard]] __device__ std::uint32_t key() const { return order_key(value); }
   /// Whether it is another then.
   __device__ bool raise(std::uint32_t to) {
     const bool raises = to > key();
@@ -497,7 +497,7 @@ __device__ inline void look_at_kept(const topk_arguments<In>& call, std::int64_t
       const auto* const own = reinterpret_cast<const In*>(&memory.vectors[i]);
       if (at < candidate_list::capacity) {
         memory.candidates.entries[at] =
-            entry_of<packed_entry>::make(core::order_key(widen(own[e])), first + e);
+            entry_of<packed_entry>::make(order_key(widen(own[e])), first + e);
       }
       ++at;
     }

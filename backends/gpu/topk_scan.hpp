@@ -24,16 +24,16 @@ __device__ inline void write_element_keys(const tile<In, 8>& own, int size,
       break;
     }
     if constexpr (sizeof(key_t<In>) == 8) {
-      const key_t<In> first = core::order_key(own.element(j, 0));
-      const key_t<In> second = core::order_key(own.element(j, 1));
+      const key_t<In> first = order_key(own.element(j, 0));
+      const key_t<In> second = order_key(own.element(j, 1));
       to[v] = {{static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(first >> 32),
                 static_cast<std::uint32_t>(second), static_cast<std::uint32_t>(second >> 32)}};
     } else {
 #pragma unroll
       for (int i = 0; i < width; i += 4) {
-        to[(v * width + i) / 4] = {
-            {core::order_key(own.element(j, i)), core::order_key(own.element(j, i + 1)),
-             core::order_key(own.element(j, i + 2)), core::order_key(own.element(j, i + 3))}};
+        to[(v * width + i) / 4] = {{order_key(own.element(j, i)), order_key(own.element(j, i + 1)),
+                                    order_key(own.element(j, i + 2)),
+                                    order_key(own.element(j, i + 3))}};
       }
     }
   }
@@ -49,7 +49,7 @@ __device__ inline void write_group_maxima(const tile<In, 8>& own, int size, int 
   const auto write = [&](int j, T largest) {
     const int v = own.number(j);
     if (v - v % group_vectors < size) {
-      keys[(first_vector + v) / group_vectors] = core::order_key(largest);
+      keys[(first_vector + v) / group_vectors] = order_key(largest);
     }
   };
   if (group_vectors == 1) {

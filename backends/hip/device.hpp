@@ -10,6 +10,7 @@
 #include "amdgpu.hpp"
 #endif
 
+#include <core/topk.hpp>
 #include <softfold/config.hpp>
 #include <softfold/dtype.hpp>
 
@@ -77,6 +78,9 @@ __device__ inline int lowest_bit(unsigned bits) { return __builtin_ctz(bits); }
 /// The lanes below the caller's.
 __device__ inline lane_mask lanes_below() { return (lane_mask{1} << lane_number()) - 1; }
 __device__ inline int leading_zeros(std::uint64_t x) { return x == 0 ? 64 : __builtin_clzll(x); }
+
+__device__ inline std::uint32_t order_key(float x) { return core::order_key(x); }
+__device__ inline std::uint64_t order_key(double x) { return core::order_key(x); }
 
 /// The larger; NaN if one is NaN. The hardware's own maximum would give the other one.
 __device__ inline float max_or_nan(float a, float b) { return a > b || a != a ? a : b; }

@@ -312,7 +312,7 @@ TEST_CASE_TEMPLATE("short rows of every number of vectors a lane", T, SOFTFOLD_T
   queue q;
   std::uint64_t seed = 38000;
   for (const distribution kind : all_distributions) {
-    for (const std::int64_t cols : {4, 16, 31, 64, 128, 250}) {
+    for (const std::int64_t cols : {4, 16, 31, 40, 64, 90, 128, 250}) {
       problem<T> p({3, cols, kind, 1, 0, 0, ++seed});
       if (cols > 30) {
         p.x(1, 17) = make<T>(-0.0);
@@ -322,11 +322,24 @@ TEST_CASE_TEMPLATE("short rows of every number of vectors a lane", T, SOFTFOLD_T
         p.commit();
       }
       const auto columns = expected_columns(p, cols);
-      for (const std::int64_t k : {3, 4, 6, 16, 17, 33, 100}) {
+      for (const std::int64_t k : {2, 4, 8, 9, 17, 33, 100}) {
         if (k <= cols) {
           check_topk<T, std::int32_t>(q, p, k, columns);
         }
       }
+    }
+  }
+}
+
+// GPUs give several to a warp.
+TEST_CASE_TEMPLATE("short rows, each of another kind", T, SOFTFOLD_TEST_INPUT_TYPES) {
+  queue q;
+  std::uint64_t seed = 38500;
+  for (const std::int64_t cols : {37, 80, 111, 190, 224, 500, 1000, 1999}) {
+    auto p = rows_of_many_kinds<T>(66, cols, ++seed);
+    const auto columns = expected_columns(p, 32);
+    for (const std::int64_t k : {1, 2, 8, 9, 16, 17, 32}) {
+      check_topk<T, std::int32_t>(q, p, k, columns);
     }
   }
 }

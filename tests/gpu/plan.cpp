@@ -155,9 +155,12 @@ TEST_CASE("top-k: enough groups for k, and room for what is above the bound") {
         if (plan.kind == topk_plan_kind::lanes) {
           CHECK(plan.folds_as_pass);
           CHECK(std::int64_t{plan.row.lanes} * plan.row.vectors >= vectors_of(shape));
-          if (plan.sorts) {
+          if (plan.ranked == 0) {
             CHECK(plan.row.vectors <= most_sorted_vectors);
             CHECK((plan.row.vectors & (plan.row.vectors - 1)) == 0);
+          } else {
+            CHECK(plan.ranked >= k);
+            CHECK((k == 1 || plan.row.vectors >= least_ranked_vectors));
           }
           continue;
         }
@@ -188,7 +191,10 @@ TEST_CASE("top-k: enough groups for k, and room for what is above the bound") {
       // What is computed does not depend on the number of rows, only who computes it.
       const topk_plan one = plan_topk(shape, 1, k, device);
       const topk_plan many = plan_topk(shape, 4000, k, device);
-      CHECK(one.threads == many.threads);
+      if (one.kind == many.kind || !one.folds_as_pass) {
+        CHECK(one.threads == many.threads);
+      }
+      CHECK(one.folds_as_pass == many.folds_as_pass);
       CHECK(one.chunks == many.chunks);
     }
   });
@@ -294,14 +300,30 @@ TEST_CASE("top-k of k beyond 1024, or of a part of a row: a block of twice as ma
   CHECK(threads(1, 200) == 2 * chunk_threads);
 }
 
-TEST_CASE("top-k of short rows: rounds, a sort, a warp or a block") {
+TEST_CASE("top-k of short rows: the best of lanes, a sort, a warp or a block") {
   const auto kind = [](const row_shape& shape, std::int64_t rows, std::int64_t k) {
     return plan_topk(shape, rows, k, with_clusters).kind;
   };
-  CHECK_FALSE(plan_topk({128, 4, 32}, 65536, 5, with_clusters).sorts);
-  CHECK(plan_topk({128, 4, 32}, 65536, 6, with_clusters).sorts);
-  CHECK(plan_topk({128, 2, 32}, 65536, 128, with_clusters).sorts);
-  CHECK(kind({100, 4, 32}, 65536, 32) == topk_plan_kind::bounded);  // 7 vectors of each lane
+  const auto ranked = [](const row_shape& shape, std::int64_t k) {
+    return plan_topk(shape, 65536, k, with_clusters).ranked;
+  };
+  CHECK(ranked({128, 4, 32}, 1) == 1);
+  CHECK(ranked({128, 4, 32}, 2) == 8);
+  CHECK(ranked({128, 4, 32}, 9) == 16);
+  CHECK(ranked({128, 4, 32}, 32) == 32);
+  CHECK(ranked({128, 4, 32}, 33) == 0);
+  CHECK(ranked({16, 4, 32}, 2) == 0);  // 2 vectors of each lane
+  CHECK(ranked({128, 2, 32}, 128) == 0);
+  CHECK(kind({100, 4, 32}, 65536, 32) == topk_plan_kind::lanes);
+  CHECK(kind({100, 4, 32}, 65536, 33) == topk_plan_kind::bounded);  // 7 vectors of each lane
+  CHECK(kind({1000, 4, 32}, 2111, 16) == topk_plan_kind::lanes);
+  CHECK(kind({1000, 4, 32}, 2112, 16) == topk_plan_kind::bounded);
+  CHECK(kind({1000, 4, 32}, 2112, 17) == topk_plan_kind::lanes);
+  CHECK(kind({2000, 2, 32}, 2112, 8) == topk_plan_kind::bounded);
+  CHECK(kind({2000, 2, 32}, 2112, 9) == topk_plan_kind::lanes);
+  CHECK(kind({2000, 2, 32}, 6336, 9) == topk_plan_kind::bounded);
+  // A warp of more lanes than have the row would fold it in another order.
+  CHECK(plan_topk({1000, 4, 32}, 4000, 16, wide_warps).kind == topk_plan_kind::lanes);
   CHECK(kind({1000, 4, 32}, 1, 128) == topk_plan_kind::bounded);
   CHECK(kind({4096, 4, 32}, 2112, 16) == topk_plan_kind::bounded);
   CHECK(kind({4096, 4, 32}, 2111, 16) == topk_plan_kind::lists);

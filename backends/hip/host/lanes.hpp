@@ -82,6 +82,7 @@ inline half to_half(float x) { return half(x); }
 
 inline unsigned char* dynamic_shared_memory() { return simt::shared_memory(); }
 inline void forget_origin(int&) {}
+inline void forget_origin(std::uint32_t&) {}
 template <class T>
 void forget_origin(T*&) {}
 inline std::uint32_t shift_left(std::uint32_t x, int n) { return n >= 32 ? 0 : x << n; }
