@@ -53,9 +53,16 @@ class best_of_row {
   using Entry = typename sort_entry<In>::type;
   static constexpr int width = vector_width<In>;
 
-  __device__ best_of_row(tile<In, V>& own, const vector_range<In>& range, int lane, int row_lanes,
-                         int k, Entry* found)
-      : own_(own), range_(range), lane_(lane), row_lanes_(row_lanes), k_(k), found_(found) {}
+  /// `exists`: whether there is such a row.
+  __device__ best_of_row(tile<In, V>& own, const vector_range<In>& range, bool exists, int lane,
+                         int row_lanes, int k, Entry* found)
+      : own_(own),
+        range_(range),
+        exists_(exists),
+        lane_(lane),
+        row_lanes_(row_lanes),
+        k_(k),
+        found_(found) {}
 
   /// Whether elements are sorted with their columns: 16-bit ones, as no number gets larger by that,
   /// and if it is not much work. Else columns come later.
@@ -113,7 +120,7 @@ class best_of_row {
     for (int i = 1; i < most; ++i) {
       kth = i < k_ ? best[i] : kth;
     }
-    const auto least = value_of_bound<In>(kth);
+    const auto least = exists_ ? value_of_bound<In>(kth) : infinity<In>;
     int below = 0;  // so many reach it of lower lanes
     int all = 0;
 #pragma unroll
@@ -126,7 +133,7 @@ class best_of_row {
       below += (lane_ & mask) != 0 ? others : 0;
       all += others;
     }
-    if (ballot(range_.size() > 0 && all != k_) == 0) {
+    if (ballot(exists_ && all != k_) == 0) {
 #pragma unroll
       for (int i = 0; i < V * width; ++i) {
         if (!(element(i) < least)) {
@@ -182,6 +189,7 @@ class best_of_row {
 
   tile<In, V>& own_;
   const vector_range<In>& range_;
+  bool exists_;
   int lane_;
   int row_lanes_;
   int k_;
@@ -209,7 +217,7 @@ __global__ void __launch_bounds__(256)
   const auto cols = static_cast<int>(call.cols);
   const int k = call.k < call.cols ? static_cast<int>(call.k) : cols;
   best_of_row<most, In, V> best(
-      own, range, lane, row_lanes, k,
+      own, range, exists, lane, row_lanes, k,
       reinterpret_cast<Entry*>(dynamic_shared_memory()) + (threadIdx.x >> row_shift) * most);
   best.find(cols);
   own.next_pass();
