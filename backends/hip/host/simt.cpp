@@ -3,6 +3,7 @@
 
 #include "simt.hpp"
 
+#include <algorithm>
 #include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
@@ -25,7 +26,10 @@ constinit thread_local dimension gridDim{};
 namespace simt {
 namespace {
 
-alignas(16) constinit thread_local unsigned char shared[shared_bytes]{};
+/// Bytes behind a launch's shared memory that no kernel may write.
+constexpr std::size_t guard_bytes = 4096;
+constexpr unsigned char guard = 0xa5;
+alignas(16) constinit thread_local unsigned char shared[shared_bytes + guard_bytes]{};
 
 constexpr int most_lanes = 64;
 constexpr int most_threads = 1024;
@@ -244,7 +248,12 @@ void run_block(std::int64_t block, std::int64_t blocks, int threads, std::size_t
   gridDim.x = static_cast<unsigned>(blocks);
   blockDim.x = static_cast<unsigned>(threads);
   std::memset(shared, 0xff, bytes);  // NaN: nothing may depend on what the last block left
+  unsigned char* const end = shared + bytes;
+  std::memset(end, guard, guard_bytes);
   block_runner::runner().run(threads, body);
+  if (std::any_of(end, end + guard_bytes, [](unsigned char byte) { return byte != guard; })) {
+    fail("something was written beyond the block's shared memory");
+  }
 }
 
 unsigned char* shared_memory() { return shared; }
