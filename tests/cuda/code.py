@@ -34,7 +34,7 @@ TUNED = {
     "reduce_chunk": 0,
     "finish_rows": 0,
     "finish_long_rows": 0,
-    "topk_rows_by_lanes": 0,
+    "topk_rows_by_lanes": 8,
     "topk_rows_by_sorting": 0,
     "topk_bounded": 0,
     "topk_chunks": 8,
