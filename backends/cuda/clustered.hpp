@@ -22,9 +22,20 @@ struct cluster_memory {
   alignas(16) state<T> blocks[most_cluster_blocks];
 };
 
+/// The combination of up to 16 states. The shorter code takes a few registers more, which the
+/// kernels that are not plain do not have.
+template <int lanes, bool plain, class T>
+__device__ inline state<T> combine_few(const state<T>* states, int count, T scale) {
+  if constexpr (plain) {
+    return combine_up_to_lanes<lanes>(states, count, scale);
+  } else {
+    return combine_states<lanes>(states, count, scale);
+  }
+}
+
 /// The combination of the states of a cluster's blocks, by the first warp of each, which has its
 /// block's state. Nothing is ordered but the states, so that stores under way need not end first.
-template <int lanes, class T>
+template <int lanes, bool plain, class T>
 __device__ inline state<T> combine_over_cluster(const state<T>& block, T scale, int blocks,
                                                 cluster_memory<T>& memory) {
   if (threadIdx.x == 0) {
@@ -34,12 +45,12 @@ __device__ inline state<T> combine_over_cluster(const state<T>& block, T scale, 
     memory.arrived.send(&memory.blocks[cluster::rank()], block, static_cast<int>(threadIdx.x));
   }
   memory.arrived.wait_for_cluster(0);
-  return combine_states<lanes>(memory.blocks, blocks, scale);
+  return combine_few<lanes, plain>(memory.blocks, blocks, scale);
 }
 
 /// A row by a cluster. No block has to wait for the others at its end: what is sent to it has come
 /// when it leaves combine_over_cluster.
-template <int lanes, map_operation op, class In, class Out, int V>
+template <int lanes, map_operation op, bool plain, class In, class Out, int V>
 __global__ void __launch_bounds__(cluster_threads, sizeof(In) == 8 ? 2 : 4)
     map_row_by_cluster(const map_arguments<In, Out> call, int blocks, int part) {
   using T = arithmetic_t<In>;
@@ -54,12 +65,12 @@ __global__ void __launch_bounds__(cluster_threads, sizeof(In) == 8 ? 2 : 4)
   const std::int64_t row = cluster::number();
   const In* const x = call.x + row * call.x_stride;
   const vector_range<In> range(x, call.cols, call.memory, std::int64_t{cluster::rank()} * part,
-                               part, sector_bytes);
+                               part, plain ? known_to_be_aligned : sector_bytes);
   int column = static_cast<int>(range.base - x);  // of the part
   if constexpr (!keep) {
     forget_origin(column);  // or the registers that the elements leave would hold its factors
   }
-  tile<In, V> own(range, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
+  tile<In, V, plain> own(range, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
   own.load_long();
   own.apply(call.map);
   const state<T> warp = fold_part<lanes, precision_for<Out>, keep>(own, call.scale);
@@ -70,9 +81,9 @@ __global__ void __launch_bounds__(cluster_threads, sizeof(In) == 8 ? 2 : 4)
   __syncthreads();
   // One warp combines: if all did, they would take the other blocks' instructions, in waiting, too.
   if (threadIdx.x < lanes) {
-    const state<T> block = combine_states<lanes>(memory.warps.data(),
-                                                 static_cast<int>(blockDim.x) / lanes, call.scale);
-    const state<T> whole = combine_over_cluster<lanes>(block, call.scale, blocks, states);
+    const state<T> block = combine_few<lanes, plain>(
+        memory.warps.data(), static_cast<int>(blockDim.x) / lanes, call.scale);
+    const state<T> whole = combine_over_cluster<lanes, plain>(block, call.scale, blocks, states);
     if (threadIdx.x == 0) {
       result[0] = row_result<T>::template of<op>(whole, call.scale);
     }
@@ -87,7 +98,7 @@ __global__ void __launch_bounds__(cluster_threads, sizeof(In) == 8 ? 2 : 4)
 
 #else
 
-template <int lanes, map_operation op, class In, class Out, int V>
+template <int lanes, map_operation op, bool plain, class In, class Out, int V>
 __global__ void map_row_by_cluster(const map_arguments<In, Out>, int, int) {}
 
 #endif
@@ -95,8 +106,10 @@ __global__ void map_row_by_cluster(const map_arguments<In, Out>, int, int) {}
 template <int lanes, map_operation op, class In, class Out>
 void launch_cluster_rows(const map_arguments<In, Out>& call, const row_plan& plan,
                          stream_handle stream) {
-  launch_clusters(stream, map_row_by_cluster<lanes, op, In, Out, 8>, call.rows, plan.blocks,
-                  plan.threads, call, plan.blocks, plan.part);
+  with_bool(is_plain(call), [&](auto plain) {
+    launch_clusters(stream, map_row_by_cluster<lanes, op, plain(), In, Out, 8>, call.rows,
+                    plan.blocks, plan.threads, call, plan.blocks, plan.part);
+  });
 }
 
 }  // namespace SOFTFOLD_BACKEND

@@ -12,7 +12,7 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-template <int lanes, map_operation op, class In, class Out>
+template <int lanes, map_operation op, bool plain, class In, class Out>
 __global__ void __launch_bounds__(chunk_threads, sizeof(In) == 8 ? 2 : 4)
     map_chunks_together(const map_arguments<In, Out> call, exchange_memory* memory) {
   using T = arithmetic_t<In>;
@@ -25,9 +25,9 @@ __global__ void __launch_bounds__(chunk_threads, sizeof(In) == 8 ? 2 : 4)
   const unsigned chunk = blockIdx.x % chunks;
   const In* const x = call.x + row * call.x_stride;
   const vector_range<In> range(x, call.cols, call.memory, std::int64_t{chunk} * chunk_vectors,
-                               chunk_vectors);
-  tile<In, chunk_vectors_each> own(range, static_cast<int>(threadIdx.x),
-                                   static_cast<int>(blockDim.x));
+                               chunk_vectors, plain ? known_to_be_aligned : vector_bytes);
+  tile<In, chunk_vectors_each, plain> own(range, static_cast<int>(threadIdx.x),
+                                          static_cast<int>(blockDim.x));
   own.load_long();
   own.apply(call.map);
   const state<T> warp = fold_part<lanes, precision::fast, false>(own, call.scale);
@@ -59,8 +59,10 @@ __global__ void __launch_bounds__(chunk_threads, sizeof(In) == 8 ? 2 : 4)
 template <int lanes, map_operation op, class In, class Out>
 bool launch_chunks_together(const map_arguments<In, Out>& call, exchange_memory* exchange,
                             stream_handle stream) {
-  return launch_together(stream, map_chunks_together<lanes, op, In, Out>, call.rows * call.chunks,
-                         chunk_threads, 0, call, exchange);
+  return with_bool(is_plain(call), [&](auto plain) {
+    return launch_together(stream, map_chunks_together<lanes, op, plain(), In, Out>,
+                           call.rows * call.chunks, chunk_threads, 0, call, exchange);
+  });
 }
 
 }  // namespace SOFTFOLD_BACKEND

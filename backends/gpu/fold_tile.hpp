@@ -11,8 +11,8 @@ inline namespace SOFTFOLD_BACKEND {
 
 /// The state of the tiles of `count` lanes, whose own elements' maximum is `largest`; if `keep`,
 /// the tiles keep their exponentials, of precision p. `skips`: see tile::sum.
-template <int lanes, precision p, bool keep, int skips = 0, class In, int V>
-__device__ inline state<arithmetic_t<In>> fold_tile(tile<In, V>& own, arithmetic_t<In> scale,
+template <int lanes, precision p, bool keep, int skips = 0, class In, int V, bool plain>
+__device__ inline state<arithmetic_t<In>> fold_tile(tile<In, V, plain>& own, arithmetic_t<In> scale,
                                                     int count, arithmetic_t<In> largest) {
   const auto max = max_over_lanes(largest, count);
   own.next_pass();
@@ -24,13 +24,14 @@ __device__ inline state<arithmetic_t<In>> fold_tile(tile<In, V>& own, arithmetic
 }
 
 /// The same of a part of a long row, of which many warps have less than their lanes could hold.
-template <int lanes, precision p, bool keep, class In, int V>
-__device__ inline state<arithmetic_t<In>> fold_part(tile<In, V>& own, arithmetic_t<In> scale) {
+template <int lanes, precision p, bool keep, class In, int V, bool plain>
+__device__ inline state<arithmetic_t<In>> fold_part(tile<In, V, plain>& own,
+                                                    arithmetic_t<In> scale) {
   return fold_tile<lanes, p, keep, 1>(own, scale, lanes, own.max());
 }
 
-template <int lanes, precision p, bool keep, class In, int V>
-__device__ inline state<arithmetic_t<In>> fold_tile(tile<In, V>& own, arithmetic_t<In> scale,
+template <int lanes, precision p, bool keep, class In, int V, bool plain>
+__device__ inline state<arithmetic_t<In>> fold_tile(tile<In, V, plain>& own, arithmetic_t<In> scale,
                                                     int count) {
   return fold_tile<lanes, p, keep>(own, scale, count, own.max());
 }

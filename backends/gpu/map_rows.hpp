@@ -109,8 +109,8 @@ __device__ inline Out value_without_sum(const map_arguments<In, Out>& call, arit
 /// Writes a thread's tile of a row, to global memory if `once`. If `kept`, of the tile's
 /// exponentials, which are in the frame of the maximum `local`: the elements take no registers
 /// then.
-template <map_operation op, bool kept, bool once = true, class In, class Out, int V>
-__device__ inline void write_tile(const tile<In, V>& tile, Out* to,
+template <map_operation op, bool kept, bool once = true, class In, class Out, int V, bool plain>
+__device__ inline void write_tile(const tile<In, V, plain>& tile, Out* to,
                                   const map_arguments<In, Out>& call,
                                   const row_result<arithmetic_t<In>>& row, arithmetic_t<In> local) {
   using T = arithmetic_t<In>;
@@ -177,24 +177,35 @@ __device__ inline void write_staged(Out* to, const block16* from, int n) {
 /// Longer rows have few sectors that are not whole: shared memory takes more time than they do.
 inline constexpr std::size_t most_staged_bytes = 1024;
 
-/// Rows by lanes of a warp. `staged`: the rows of y follow each other without gaps, but are no
-/// whole sectors; a block's rows are put together in shared memory, because a store of a part of a
-/// sector takes the L2 cache as long as one of all of it.
-template <int lanes, map_operation op, bool staged, class In, class Out, int V>
+/// What rows by lanes of a warp are written like.
+enum class row_ends {
+  any,
+  plain,  ///< see tile
+  /// The rows of y follow each other without gaps, but are no whole sectors: a block's rows are put
+  /// together in shared memory, because a store of a part of a sector takes the L2 cache as long as
+  /// one of all of it.
+  staged
+};
+
+/// Rows by lanes of a warp.
+template <int lanes, map_operation op, row_ends ends, class In, class Out, int V>
 __global__ void __launch_bounds__(256)
     map_rows_by_lanes(const map_arguments<In, Out> call, int row_shift) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
   }
   using T = arithmetic_t<In>;
+  constexpr bool staged = ends == row_ends::staged;
+  constexpr bool plain = ends == row_ends::plain;
   constexpr bool keep = tile<In, V>::keeps && op == map_operation::softmax;
   const int row_lanes = 1 << row_shift;
   const std::int64_t thread = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   const std::int64_t row = thread >> row_shift;
   const bool exists = row < call.rows;
   const In* const x = call.x + (exists ? row * call.x_stride : 0);
-  const vector_range<In> range(x, exists ? static_cast<int>(call.cols) : 0, call.memory);
-  tile<In, V> own(range, static_cast<int>(threadIdx.x) & (row_lanes - 1), row_lanes);
+  const vector_range<In> range(x, exists ? static_cast<int>(call.cols) : 0, call.memory,
+                               plain ? known_to_be_aligned : vector_bytes);
+  tile<In, V, plain> own(range, static_cast<int>(threadIdx.x) & (row_lanes - 1), row_lanes);
   own.load();
   own.apply(call.map);
 
@@ -233,7 +244,7 @@ __global__ void __launch_bounds__(256)
 }
 
 /// A row by a block.
-template <int lanes, map_operation op, class In, class Out, int V>
+template <int lanes, map_operation op, bool plain, class In, class Out, int V>
 __global__ void __launch_bounds__(row_threads, least_resident(sizeof(In) == 8 ? 1 : 2))
     map_row_by_block(const map_arguments<In, Out> call) {
   if constexpr (!target_has_lanes<lanes>) {
@@ -244,12 +255,12 @@ __global__ void __launch_bounds__(row_threads, least_resident(sizeof(In) == 8 ? 
   __shared__ fold_memory<T> memory;
   const std::int64_t row = blockIdx.x;
   const vector_range<In> range(call.x + row * call.x_stride, static_cast<int>(call.cols),
-                               call.memory, sector_bytes);
-  tile<In, V> own(range, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
+                               call.memory, plain ? known_to_be_aligned : sector_bytes);
+  tile<In, V, plain> own(range, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
   own.load_long();
   own.apply(call.map);
   const state<T> warp = fold_part<lanes, precision_for<Out>, keep>(own, call.scale);
-  const state<T> whole = combine_over_block<lanes>(warp, call.scale, memory);
+  const state<T> whole = combine_over_block<lanes, true>(warp, call.scale, memory);
   prefetch_successor(range.base, range.size(), row, 1, call);
   write_tile<op, keep>(own, call.y + row * call.y_stride - range.head, call,
                        row_result<T>::template of<op>(whole, call.scale), warp.max);

@@ -40,13 +40,11 @@ __device__ inline int first_combined(int count) {
   return static_cast<int>(threadIdx.x) & (members - 1);
 }
 
-/// The combination of `count` states, of which each lane of a warp brings those from number
-/// first_combined on: each(f) calls f with all of them, in order. Every lane gets the result. The
-/// order depends on `count` only, up to few_states of them, else on `lanes`, too. A lane's sum is
-/// Kahan's, for many states may be of about one size.
-template <int lanes, class T, class Each>
-__device__ inline state<T> combine_each(int count, T scale, const Each& each) {
-  const int members = count <= few_states ? few_states : lanes;
+/// The combination of the states that a group of `members` lanes has: each(f) calls f with all of
+/// the lane's, in order. Every lane gets the result. A lane's sum is Kahan's, for many states may
+/// be of about one size.
+template <class T, class Each>
+__device__ inline state<T> combine_over_lanes(int members, T scale, const Each& each) {
   T max = -infinity<T>;
   each([&](const state<T>& s) { max = max_or_nan(max, s.max); });
   max = max_over_lanes(max, members);
@@ -59,6 +57,14 @@ __device__ inline state<T> combine_each(int count, T scale, const Each& each) {
     sum = next;
   });
   return {max, sum_over_lanes(sum, members)};
+}
+
+/// The combination of `count` states, of which each lane of a warp brings those from number
+/// first_combined on. The order depends on `count` only, up to few_states of them, else on `lanes`,
+/// too.
+template <int lanes, class T, class Each>
+__device__ inline state<T> combine_each(int count, T scale, const Each& each) {
+  return combine_over_lanes(count <= few_states ? few_states : lanes, scale, each);
 }
 
 /// The same of states in shared or global memory.
@@ -80,6 +86,19 @@ __device__ inline state<T> combine_states(const state<T>* states, int count, T s
   });
 }
 
+/// The same, the same bits, of no more states than a warp has lanes, in one way for all numbers of
+/// them: a fifth of the code, two more exchanges for few_states or fewer.
+template <int lanes, class T>
+__device__ inline state<T> combine_up_to_lanes(const state<T>* states, int count, T scale) {
+  const int lane = static_cast<int>(threadIdx.x) % lanes;
+  const state<T> own = lane < count ? states[lane] : state<T>{};
+  return combine_over_lanes(lanes, scale, [&](const auto& f) {
+    if (lane < count) {
+      f(own);
+    }
+  });
+}
+
 /// An array in shared memory, where variables have no constructors.
 template <class T, int count>
 struct shared_array {
@@ -97,8 +116,10 @@ struct fold_memory {
 };
 
 /// The combination of the states of a block's warps. All threads call it, each lane with its
-/// warp's state; `memory` may be used again after the block's next barrier.
-template <int lanes, class T>
+/// warp's state; `memory` may be used again after the block's next barrier. `short_code`: by
+/// combine_up_to_lanes. On an H200 softmax of bf16 rows of 21,100 columns takes 3 % less time with
+/// it, logsumexp of 25,000 columns, which has less to do beside, 4 % more.
+template <int lanes, bool short_code = false, class T>
 __device__ inline state<T> combine_over_block(const state<T>& warp, T scale,
                                               fold_memory<T>& memory) {
   const int warps = static_cast<int>(blockDim.x) / lanes;
@@ -109,6 +130,9 @@ __device__ inline state<T> combine_over_block(const state<T>& warp, T scale,
     memory.warps[threadIdx.x / lanes] = warp;
   }
   __syncthreads();
+  if constexpr (short_code) {
+    return combine_up_to_lanes<lanes>(memory.warps.data(), warps, scale);
+  }
   return combine_states<lanes>(memory.warps.data(), warps, scale);
 }
 

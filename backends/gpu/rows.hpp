@@ -99,6 +99,26 @@ template <int lanes, map_operation op, class In, class Out>
 bool launch_streamed_chunks(const map_arguments<In, Out>& call, const row_plan& plan,
                             exchange_memory* exchange, stream_handle stream);
 
+/// Whether all rows, here and where they are written, begin at sectors and are whole vectors, and
+/// no element is mapped: kernels for that are shorter.
+template <class In, class Out>
+bool is_plain(const map_arguments<In, Out>& call) {
+  const auto is_whole = [&](const auto* data, std::int64_t stride, int multiple) {
+    const auto bytes = static_cast<std::int64_t>(sizeof *data);
+    return reinterpret_cast<std::uintptr_t>(data) % static_cast<unsigned>(multiple) == 0 &&
+           (call.rows == 1 || stride * bytes % multiple == 0);
+  };
+  return call.map == element_map::none && call.cols % vector_width<In> == 0 &&
+         is_whole(call.x, call.x_stride, sector_bytes) &&
+         is_whole(call.y, call.y_stride, sector_bytes);
+}
+
+/// Calls body with a compile-time bool.
+template <class Body>
+auto with_bool(bool value, Body&& body) {
+  return value ? body(std::true_type()) : body(std::false_type());
+}
+
 template <int lanes, map_operation op, class In, class Out>
 void launch_map_as(const map_call& call, const row_plan& plan, void* scratch,
                    stream_handle stream) {
@@ -129,25 +149,30 @@ void launch_map_as(const map_call& call, const row_plan& plan, void* scratch,
           const std::size_t row_bytes = static_cast<std::size_t>(call.x.cols) * sizeof(Out);
           if (call.y_stride == call.x.cols && row_bytes % sector_bytes != 0 &&
               row_bytes <= most_staged_bytes) {
-            launch_shared(stream, map_rows_by_lanes<lanes, op, true, In, Out, v()>, blocks,
-                          plan.threads,
+            launch_shared(stream, map_rows_by_lanes<lanes, op, row_ends::staged, In, Out, v()>,
+                          blocks, plan.threads,
                           static_cast<std::size_t>(plan.threads / plan.lanes) * row_bytes + 32,
                           arguments, row_shift(plan));
             return;
           }
         }
-        launch(stream, map_rows_by_lanes<lanes, op, false, In, Out, v()>, blocks, plan.threads,
-               arguments, row_shift(plan));
+        with_bool(is_plain(arguments), [&](auto plain) {
+          constexpr row_ends ends = plain() ? row_ends::plain : row_ends::any;
+          launch(stream, map_rows_by_lanes<lanes, op, ends, In, Out, v()>, blocks, plan.threads,
+                 arguments, row_shift(plan));
+        });
       });
       return;
     case row_plan_kind::block:
-      if (plan.vectors == 4) {
-        launch(stream, map_row_by_block<lanes, op, In, Out, 4>, call.x.rows, plan.threads,
-               arguments);
-      } else {
-        launch(stream, map_row_by_block<lanes, op, In, Out, 8>, call.x.rows, plan.threads,
-               arguments);
-      }
+      with_bool(is_plain(arguments), [&](auto plain) {
+        if (plan.vectors == 4) {
+          launch(stream, map_row_by_block<lanes, op, plain(), In, Out, 4>, call.x.rows,
+                 plan.threads, arguments);
+        } else {
+          launch(stream, map_row_by_block<lanes, op, plain(), In, Out, 8>, call.x.rows,
+                 plan.threads, arguments);
+        }
+      });
       return;
     case row_plan_kind::cluster:
       launch_cluster_rows<lanes, op>(arguments, plan, stream);

@@ -12,8 +12,11 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// V vectors of a thread, number first + j * step for j in [0, V).
-template <class In, int V>
+/// V vectors of a thread, number first + j * step for j in [0, V). `plain`: the range is whole
+/// vectors, so is what is written, and no element is mapped. Then there is nothing to mask, and the
+/// code is a third as long, most of it in one piece: a call whose caches are cold waits for its
+/// code as it does for its elements.
+template <class In, int V, bool plain = false>
 class tile {
  public:
   using T = arithmetic_t<In>;
@@ -36,7 +39,7 @@ class tile {
     for (int j = 0; j < V; ++j) {
       vectors_[j] = no_elements<In>();
     }
-    if (range_.readable()) {
+    if (plain || range_.readable()) {
 #pragma unroll
       for (int j = 0; j < V; ++j) {
         if (number(j) < size) {
@@ -79,7 +82,7 @@ class tile {
   /// knows the distance of the vectors, and puts it into the loads.
   template <bool once = false, bool known_step = false>
   __device__ void load_long() {
-    if (ballot(!is_inside()) == 0) {
+    if (!plain && ballot(!is_inside()) == 0) {
       load_inside<once, known_step>();
     } else {
       load<once>();
@@ -119,7 +122,7 @@ class tile {
 
   /// Maps the elements of the range; those outside it stay -infinity.
   __device__ void apply(element_map map) {
-    if (map == element_map::none) {
+    if (plain || map == element_map::none) {
       return;
     }
     const int size = range_.size();
@@ -227,7 +230,7 @@ class tile {
     constexpr int parts = width / each;
     const int size = range_.size();
     const int end_whole = range_.end_whole();
-    const bool aligned = reinterpret_cast<std::uintptr_t>(to) % 16 == 0;
+    const bool aligned = plain || reinterpret_cast<std::uintptr_t>(to) % 16 == 0;
     const auto singly = [&](int j, int part, const block16& values) {
       const int at = number(j) * width + part * each;
       store_singly(to + at, values, range_.head - at, range_.end - at);
@@ -265,13 +268,13 @@ class tile {
         for (int part = 0; part < parts; ++part) {
           singly(j, part, last[part]);
         }
-      } else if (j == 0 && v * width < range_.head) {
+      } else if (!plain && j == 0 && v * width < range_.head) {
 #pragma unroll
         for (int part = 0; part < parts; ++part) {
           const int at = v * width + part * each;
           store_elements(to + at, last[part], range_.head - at, range_.end - at);
         }
-      } else if (v < end_whole) {
+      } else if (plain || v < end_whole) {
 #pragma unroll
         for (int part = 0; part < parts; ++part) {
           block16* const at = whole + static_cast<unsigned>(j * step_ * parts + part);
@@ -296,6 +299,9 @@ class tile {
 
  private:
   __device__ void mask_edges() {
+    if (plain) {
+      return;
+    }
     if (first_ * width < range_.head) {
       mask_head(vectors_[0], range_, first_);
     }

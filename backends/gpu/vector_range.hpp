@@ -26,6 +26,9 @@ struct readable_memory {
 
 /// What is written is cut at multiples of this: the L2 cache's sectors.
 inline constexpr int sector_bytes = 32;
+inline constexpr int vector_bytes = 16;
+/// In place of one of these: rows begin at it.
+inline constexpr int known_to_be_aligned = 1;
 
 /// A row, or a range of one, as aligned vectors: its elements are `base`[head] to `base`[end - 1].
 /// The first vector may lie before the row, if `alignment` is larger than a vector.
@@ -41,7 +44,7 @@ struct vector_range {
 
   /// A whole row that lanes or a block hold.
   __device__ vector_range(const In* row, int cols, const readable_memory<In>& memory,
-                          int alignment = 16)
+                          int alignment = vector_bytes)
       : memory(memory) {
     const auto address = reinterpret_cast<std::uintptr_t>(row);
     const auto beyond = static_cast<std::uintptr_t>(alignment - 1);
@@ -51,7 +54,7 @@ struct vector_range {
   }
   /// `vectors` vectors from number first_vector on.
   __device__ vector_range(const In* row, std::int64_t cols, const readable_memory<In>& memory,
-                          std::int64_t first_vector, int vectors, int alignment = 16)
+                          std::int64_t first_vector, int vectors, int alignment = vector_bytes)
       : vector_range(row, 0, memory, alignment) {
     const std::int64_t rest = head + cols - first_vector * width;
     end = rest < 0                               ? 0

@@ -368,6 +368,37 @@ TEST_CASE_TEMPLATE("many long rows, each of another kind, with a short last part
   }
 }
 
+// Where a bound is made of a row's last elements, too, those that are as large as it count.
+TEST_CASE_TEMPLATE("the best of each row far apart among its last elements", T,
+                   SOFTFOLD_TEST_INPUT_TYPES) {
+  queue q;
+  const std::int64_t cols = (2 * 2048 + 300) * 16 / static_cast<std::int64_t>(sizeof(T)) - 1;
+  constexpr std::int64_t best_of_row[] = {1, 5, 16, 64, 100};
+  for (const std::int64_t rows : {30, 810}) {
+    problem<T> p({rows, cols, distribution::all_equal, 1, 0, 0, 39500});
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const std::int64_t best = best_of_row[r % 5];
+      const double others[] = {1, -1, -1, 1, -1, -infinity<double>};
+      const auto row = p.x.row(r);
+      std::fill(row.begin(), row.end(), make<T>(others[r % 6]));
+      for (std::int64_t i = 0; i < best; ++i) {
+        const T values[] = {make<T>(2 + static_cast<double>(i)),
+                            make<T>(i % 2 == 0 ? 0.0 : -0.0),
+                            make<T>(-0.5),
+                            T(infinity<T>),
+                            nans<T>()[0],
+                            make<T>(-3)};
+        p.x(r, cols - 1 - i * (256 / best)) = values[r % 6];
+      }
+    }
+    p.commit();
+    const auto columns = expected_columns(p, 100);
+    for (const std::int64_t k : best_of_row) {
+      check_topk<T, std::int32_t>(q, p, k, columns);
+    }
+  }
+}
+
 TEST_CASE_TEMPLATE("nothing chosen, nothing written", T, SOFTFOLD_TEST_INPUT_TYPES) {
   queue q;
   for (const std::int64_t rows : {0, 3}) {

@@ -102,14 +102,19 @@ TEST_CASE("every entry point is captured and replayed with the same result") {
     struct shape {
       int rows, cols, k;
     };
-    // Lanes, block, cluster; chunks that run together, chunks in rings, more than are exchanged.
-    // Top-k by lists, and from 129 on by groups: by one kernel, and after a scan.
+    // Lanes, block, cluster; chunks that run together, chunks in rings, more than are exchanged; of
+    // rows that are whole sectors, and others. Top-k by lists, and from 129 on by groups: by one
+    // kernel, and after a scan.
     for (const shape& s : {shape{50, 100, 7},
+                           {50, 96, 7},
                            {9, 5000, 7},
-                           {9, 5000, 300},
+                           {9, 5001, 300},
+                           {4, 70000, 7},
                            {4, 70001, 300},
                            {1, 140000, 7},
+                           {1, 140001, 7},
                            {64, 140000, 7},
+                           {64, 140001, 7},
                            {2, 600000, 7},
                            {1, 2200000, 300}}) {
       fixture f(q, s.rows, s.cols, s.k);
