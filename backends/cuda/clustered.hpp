@@ -106,7 +106,7 @@ __global__ void map_row_by_cluster(const map_arguments<In, Out>, int, int) {}
 template <int lanes, map_operation op, class In, class Out>
 void launch_cluster_rows(const map_arguments<In, Out>& call, const row_plan& plan,
                          stream_handle stream) {
-  with_bool(is_plain(call), [&](auto plain) {
+  with_plain_long(call, [&](auto plain) {
     launch_clusters(stream, map_row_by_cluster<lanes, op, plain(), In, Out, 8>, call.rows,
                     plan.blocks, plan.threads, call, plan.blocks, plan.part);
   });

@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(chunk_threads, sizeof(In) == 8 ? 2 : 4)
 template <int lanes, map_operation op, class In, class Out>
 bool launch_chunks_together(const map_arguments<In, Out>& call, exchange_memory* exchange,
                             stream_handle stream) {
-  return with_bool(is_plain(call), [&](auto plain) {
+  return with_plain_long(call, [&](auto plain) {
     return launch_together(stream, map_chunks_together<lanes, op, plain(), In, Out>,
                            call.rows * call.chunks, chunk_threads, 0, call, exchange);
   });

@@ -260,7 +260,7 @@ __global__ void __launch_bounds__(row_threads, least_resident(sizeof(In) == 8 ? 
   own.load_long();
   own.apply(call.map);
   const state<T> warp = fold_part<lanes, precision_for<Out>, keep>(own, call.scale);
-  const state<T> whole = combine_over_block<lanes, true>(warp, call.scale, memory);
+  const state<T> whole = combine_over_block<lanes, sizeof(In) <= 4>(warp, call.scale, memory);
   prefetch_successor(range.base, range.size(), row, 1, call);
   write_tile<op, keep>(own, call.y + row * call.y_stride - range.head, call,
                        row_result<T>::template of<op>(whole, call.scale), warp.max);

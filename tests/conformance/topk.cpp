@@ -368,7 +368,7 @@ TEST_CASE_TEMPLATE("many long rows, each of another kind, with a short last part
   }
 }
 
-// Where a bound is made of a row's last elements, too, those that are as large as it count.
+// What the first parts of a row tell bounds its best from below; all of these come after them.
 TEST_CASE_TEMPLATE("the best of each row far apart among its last elements", T,
                    SOFTFOLD_TEST_INPUT_TYPES) {
   queue q;
