@@ -100,17 +100,16 @@ bool launch_streamed_chunks(const map_arguments<In, Out>& call, const row_plan& 
                             exchange_memory* exchange, stream_handle stream);
 
 /// Whether all rows, here and where they are written, begin at sectors and are whole vectors, and
-/// no element is mapped: kernels for that are shorter.
+/// no element is mapped: kernels for that are shorter; see tile.
 template <class In, class Out>
 bool is_plain(const map_arguments<In, Out>& call) {
-  const auto is_whole = [&](const auto* data, std::int64_t stride, int multiple) {
-    const auto bytes = static_cast<std::int64_t>(sizeof *data);
-    return reinterpret_cast<std::uintptr_t>(data) % static_cast<unsigned>(multiple) == 0 &&
-           (call.rows == 1 || stride * bytes % multiple == 0);
+  const auto begins_at_sectors = [&](const auto* data, std::int64_t stride) {
+    const std::int64_t stride_bytes = stride * static_cast<std::int64_t>(sizeof *data);
+    return reinterpret_cast<std::uintptr_t>(data) % sector_bytes == 0 &&
+           (call.rows == 1 || stride_bytes % sector_bytes == 0);
   };
   return call.map == element_map::none && call.cols % vector_width<In> == 0 &&
-         is_whole(call.x, call.x_stride, sector_bytes) &&
-         is_whole(call.y, call.y_stride, sector_bytes);
+         begins_at_sectors(call.x, call.x_stride) && begins_at_sectors(call.y, call.y_stride);
 }
 
 /// Calls body with whether the rows are plain, at compile time.
