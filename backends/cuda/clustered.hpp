@@ -22,20 +22,11 @@ struct cluster_memory {
   alignas(16) state<T> blocks[most_cluster_blocks];
 };
 
-/// The combination of up to 16 states. The shorter code takes a few registers more, which the
-/// kernels that are not plain do not have.
-template <int lanes, bool plain, class T>
-__device__ inline state<T> combine_few(const state<T>* states, int count, T scale) {
-  if constexpr (plain) {
-    return combine_up_to_lanes<lanes>(states, count, scale);
-  } else {
-    return combine_states<lanes>(states, count, scale);
-  }
-}
-
 /// The combination of the states of a cluster's blocks, by the first warp of each, which has its
 /// block's state. Nothing is ordered but the states, so that stores under way need not end first.
-template <int lanes, bool plain, class T>
+/// `short_code`: see combine_up_to_lanes; it takes a few registers more, which the kernels that are
+/// not plain do not have.
+template <int lanes, bool short_code, class T>
 __device__ inline state<T> combine_over_cluster(const state<T>& block, T scale, int blocks,
                                                 cluster_memory<T>& memory) {
   if (threadIdx.x == 0) {
@@ -45,7 +36,7 @@ __device__ inline state<T> combine_over_cluster(const state<T>& block, T scale, 
     memory.arrived.send(&memory.blocks[cluster::rank()], block, static_cast<int>(threadIdx.x));
   }
   memory.arrived.wait_for_cluster(0);
-  return combine_few<lanes, plain>(memory.blocks, blocks, scale);
+  return combine_up_to_lanes<lanes, short_code>(memory.blocks, blocks, scale);
 }
 
 /// A row by a cluster. No block has to wait for the others at its end: what is sent to it has come
@@ -81,7 +72,7 @@ __global__ void __launch_bounds__(cluster_threads, sizeof(In) == 8 ? 2 : 4)
   __syncthreads();
   // One warp combines: if all did, they would take the other blocks' instructions, in waiting, too.
   if (threadIdx.x < lanes) {
-    const state<T> block = combine_few<lanes, plain>(
+    const state<T> block = combine_up_to_lanes<lanes, plain>(
         memory.warps.data(), static_cast<int>(blockDim.x) / lanes, call.scale);
     const state<T> whole = combine_over_cluster<lanes, plain>(block, call.scale, blocks, states);
     if (threadIdx.x == 0) {

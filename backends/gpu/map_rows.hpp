@@ -177,10 +177,10 @@ __device__ inline void write_staged(Out* to, const block16* from, int n) {
 /// Longer rows have few sectors that are not whole: shared memory takes more time than they do.
 inline constexpr std::size_t most_staged_bytes = 1024;
 
-/// What rows by lanes of a warp are written like.
+/// How rows by lanes of a warp are read and written.
 enum class row_ends {
   any,
-  plain,  ///< see tile
+  plain,  ///< without masks, see tile
   /// The rows of y follow each other without gaps, but are no whole sectors: a block's rows are put
   /// together in shared memory, because a store of a part of a sector takes the L2 cache as long as
   /// one of all of it.

@@ -7,7 +7,6 @@ namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 namespace {
 
-constexpr int vector_bytes = 16;
 constexpr std::int64_t place_bytes = std::int64_t{place_vectors} * vector_bytes;
 constexpr int lane_block_threads = 128;
 

@@ -102,8 +102,11 @@ inline constexpr int place_vectors = chunk_vectors + line_vectors;
 /// Above this number of chunks their states are combined by a kernel of their own.
 inline constexpr int most_chunks_read_by_all = 256;
 
-/// 16-byte vectors, from a multiple of `alignment` bytes on, that cover a row wherever it starts.
-std::int64_t vectors_of(const row_shape& shape, int alignment = 16);
+/// Of the vectors that rows are read and written by.
+inline constexpr int vector_bytes = 16;
+
+/// Vectors, from a multiple of `alignment` bytes on, that cover a row wherever it starts.
+std::int64_t vectors_of(const row_shape& shape, int alignment = vector_bytes);
 
 /// softmax and log-softmax: one read and one write while registers can hold the row.
 row_plan plan_map(const row_shape& shape, const device_limits& device);

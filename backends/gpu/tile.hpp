@@ -77,8 +77,9 @@ class tile {
     }
   }
 
-  /// The same as load, by all lanes of a warp, and quicker if all their vectors are inside. Lanes
-  /// that went different ways would wait for memory one after the other. `known_step`: the compiler
+  /// The same as load, by all lanes of a warp, and quicker if all their vectors are inside (of a
+  /// plain range it is load). Lanes that went different ways would wait for memory one after the
+  /// other. `known_step`: the compiler
   /// knows the distance of the vectors, and puts it into the loads.
   template <bool once = false, bool known_step = false>
   __device__ void load_long() {

@@ -26,8 +26,8 @@ struct readable_memory {
 
 /// What is written is cut at multiples of this: the L2 cache's sectors.
 inline constexpr int sector_bytes = 32;
-inline constexpr int vector_bytes = 16;
-/// In place of one of these: rows begin at it.
+/// As a range's alignment: its row is known to begin where one should, so nothing is computed of
+/// its address.
 inline constexpr int known_to_be_aligned = 1;
 
 /// A row, or a range of one, as aligned vectors: its elements are `base`[head] to `base`[end - 1].

@@ -72,9 +72,10 @@ struct shape {
   std::int64_t rows, cols;
 };
 
-/// From many short rows to few rows longer than any one thread's share; of each length some whose
-/// columns are many times a power of 2, which GPUs may take another way where the rows begin alike.
-constexpr shape shapes[] = {{200, 5},  {3, 46},    {64, 129},  {17, 1000},  {3, 2048},
+/// From many short rows to few rows longer than any one thread's share; of each length some of
+/// whole vectors: GPUs may take them another way, but only if all rows begin at one, as a row alone
+/// does.
+constexpr shape shapes[] = {{200, 5},  {3, 46},    {64, 129},  {64, 128},   {17, 1000}, {3, 2048},
                             {3, 8192}, {3, 40960}, {5, 50257}, {3, 300007}, {3, 300032}};
 
 }  // namespace

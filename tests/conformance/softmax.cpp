@@ -78,6 +78,20 @@ TEST_CASE_TEMPLATE("in place", T, SOFTFOLD_TEST_INPUT_TYPES) {
   check_in_place(q, p, false);
 }
 
+// GPUs may mask nothing where rows are whole vectors of 16 bytes and begin at multiples of 32: here
+// the last vector of each is half of such a multiple, and the gap the other half.
+TEST_CASE_TEMPLATE("rows of whole vectors with a gap of one", Io, SOFTFOLD_TEST_IO_TYPES) {
+  using T = typename Io::input;
+  queue q;
+  std::uint64_t seed = 3500;
+  const std::int64_t width = 16 / static_cast<std::int64_t>(sizeof(T));
+  for (const std::int64_t vectors : {3, 19, 201, 1023, 6001, 40001}) {
+    problem<T> p({3, vectors * width, distribution::wide_normal, 1, width, 0, ++seed});
+    check_softmax<typename Io::output>(q, p);
+    check_in_place(q, p, false);
+  }
+}
+
 TEST_CASE_TEMPLATE("empty rows by either policy, among others", Io, SOFTFOLD_TEST_IO_TYPES) {
   using T = typename Io::input;
   queue q;

@@ -103,7 +103,7 @@ TEST_CASE("every entry point is captured and replayed with the same result") {
       int rows, cols, k;
     };
     // Lanes, block, cluster; chunks that run together, chunks in rings, more than are exchanged; of
-    // rows that are whole sectors, and others. Top-k by lists, and from 129 on by groups: by one
+    // rows that need no masks, and others. Top-k by lists, and from 129 on by groups: by one
     // kernel, and after a scan.
     for (const shape& s : {shape{50, 100, 7},
                            {50, 96, 7},

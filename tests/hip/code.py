@@ -95,7 +95,7 @@ def instructions_of(tools, code):
     return counts
 
 
-# Of "map_rows_by_lanes<64, (...map_operation)1, half, float, 8>(...)".
+# Of "map_rows_by_lanes<64, (...map_operation)1, (...row_ends)0, half, float, 8>(...)".
 ELEMENT_BYTES = {"float": 4, "double": 8, "half": 2, "bfloat16": 2}
 
 
@@ -103,7 +103,7 @@ def parsed(name):
     """Kind, template arguments."""
     match = re.search(r"::(\w+)<(.*)>\(", name)
     arguments = [a.strip() for a in match[2].split(",")] if match else []
-    return (match[1] if match else name), [a.split("::")[-1].replace("map_operation)", "") for a in arguments]
+    return (match[1] if match else name), [re.sub(r"^\w+\)", "", a.split("::")[-1]) for a in arguments]
 
 
 def faults(kind_name, arguments, target, data, counts):
