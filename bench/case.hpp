@@ -10,7 +10,18 @@
 
 namespace softfold::bench {
 
-enum class operation : std::uint8_t { softmax, log_softmax, logsumexp, topk, softmax_topk };
+enum class operation : std::uint8_t {
+  softmax,
+  log_softmax,
+  softmax_backward,
+  log_softmax_backward,
+  logsumexp,
+  topk,
+  softmax_topk,
+  sample,          ///< k draws of each row, without filters
+  masked_softmax,  ///< half of the bits of a mask set
+  scan
+};
 
 enum class distribution : std::uint8_t {
   normal,     ///< mean 0, standard deviation 2
@@ -25,7 +36,7 @@ struct bench_case {
   dtype type = dtype::f32;
   std::int64_t rows = 0;
   std::int64_t cols = 0;
-  std::int64_t k = 0;  ///< 0 unless the operation is a top-k
+  std::int64_t k = 0;  ///< 0 unless the operation is a top-k or draws
   distribution input = distribution::normal;
   int threads = 1;     ///< of the host that compute; 0 where a device does
   bool quick = false;  ///< also a part of --quick
@@ -35,7 +46,19 @@ struct bench_case {
     return static_cast<std::size_t>(elements()) * size_of(type);
   }
   [[nodiscard]] bool writes_matrix() const noexcept {
-    return op == operation::softmax || op == operation::log_softmax;
+    return is_softmax() || op == operation::masked_softmax || op == operation::scan;
+  }
+  /// Softmax, log-softmax or their gradients, and nothing else.
+  [[nodiscard]] bool is_softmax() const noexcept {
+    return op == operation::softmax || op == operation::log_softmax || is_gradient();
+  }
+  [[nodiscard]] bool is_gradient() const noexcept {
+    return op == operation::softmax_backward || op == operation::log_softmax_backward;
+  }
+  /// Bytes whose copy moves as many as the operation, where that writes a matrix: the gradients
+  /// read two.
+  [[nodiscard]] std::size_t copied_bytes() const noexcept {
+    return is_gradient() ? input_bytes() / 2 * 3 : input_bytes();
   }
 };
 
@@ -45,12 +68,22 @@ struct bench_case {
       return "softmax";
     case operation::log_softmax:
       return "log_softmax";
+    case operation::softmax_backward:
+      return "softmax_backward";
+    case operation::log_softmax_backward:
+      return "log_softmax_backward";
     case operation::logsumexp:
       return "logsumexp";
     case operation::topk:
       return "topk";
     case operation::softmax_topk:
       return "softmax_topk";
+    case operation::sample:
+      return "sample";
+    case operation::masked_softmax:
+      return "masked_softmax";
+    case operation::scan:
+      return "scan";
   }
   return "unknown";
 }
@@ -85,7 +118,7 @@ struct bench_case {
   if (c.threads == 0) {
     return streaming ? "streaming" : "small";
   }
-  const std::size_t moved = c.input_bytes() * (c.writes_matrix() ? 2 : 1);
+  const std::size_t moved = c.writes_matrix() ? 2 * c.copied_bytes() : c.input_bytes();
   if (moved <= std::size_t{1} << 20) {
     return "hot";
   }

@@ -58,6 +58,23 @@ void add_operations(case_list& list, const std::vector<int>& threads) {
               {800, 128256},
               {1, 128256},
               {1, 1048576}});
+    for (const operation op : {operation::softmax_backward, operation::log_softmax_backward}) {
+      list.add({.group = "operations", .op = op, .threads = t},
+               {{65536, 16},
+                {8192, 128},
+                {64, 4096, op == operation::softmax_backward},
+                {4096, 1024},
+                {100000, 1000},
+                {4000, 25000, op == operation::softmax_backward},
+                {1, 128256},
+                {1, 1048576}});
+    }
+    for (const operation op : {operation::masked_softmax, operation::scan}) {
+      list.add({.group = "operations", .op = op, .threads = t},
+               {{64, 4096, true}, {4096, 1024}, {4000, 25000}, {1, 128256}});
+    }
+    list.add({.group = "operations", .op = operation::sample, .k = 1, .threads = t},
+             {{8192, 128}, {4096, 1024}, {4000, 25000, true}, {800, 128256}, {1, 128256}});
     for (const std::int64_t k : {1, 5, 32, 64, 256, 1024}) {
       list.add({.group = "operations", .op = operation::softmax_topk, .k = k, .threads = t},
                shape{4000, 25000, k == 5});
@@ -74,8 +91,11 @@ void add_operations(case_list& list, const std::vector<int>& threads) {
 }
 
 void add_types(case_list& list, int threads) {
-  constexpr std::pair<operation, std::int64_t> operations[] = {
-      {operation::softmax, 0}, {operation::logsumexp, 0}, {operation::softmax_topk, 5}};
+  constexpr std::pair<operation, std::int64_t> operations[] = {{operation::softmax, 0},
+                                                               {operation::softmax_backward, 0},
+                                                               {operation::logsumexp, 0},
+                                                               {operation::softmax_topk, 5},
+                                                               {operation::sample, 1}};
   for (const auto& [op, k] : operations) {
     for (const dtype type : {dtype::f32, dtype::f16, dtype::bf16}) {
       list.add({.group = "types", .op = op, .type = type, .k = k, .threads = threads},

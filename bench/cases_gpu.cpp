@@ -59,10 +59,30 @@ void add_operations(case_list& list) {
     for (const std::int64_t cols : {1000, 4096, 25000, 128256}) {
       list.add(log, streaming(cols, type));
     }
+    for (const operation op : {operation::softmax_backward, operation::log_softmax_backward}) {
+      const bench_case gradient{.group = "operations", .op = op, .type = type, .threads = 0};
+      for (const std::int64_t cols : {128, 1000, 1023, 4096, 16384, 25000, 50257, 128256, 524288}) {
+        list.add(gradient, streaming(cols, type, cols == 1000 || cols == 128256));
+      }
+    }
   }
   const bench_case wide{.group = "operations", .type = dtype::f64, .threads = 0};
   for (const std::int64_t cols : {1000, 4096, 25000, 128256}) {
     list.add(wide, streaming(cols, dtype::f64));
+  }
+}
+
+// What stands before and after a softmax where text is generated.
+void add_generation(case_list& list) {
+  for (const dtype type : {dtype::f32, dtype::bf16}) {
+    list.add({.group = "operations", .op = operation::sample, .type = type, .k = 1, .threads = 0},
+             {{1, 151936, true}, {256, 151936, true}, {1024, 128256}});
+    list.add({.group = "operations", .op = operation::masked_softmax, .type = type, .threads = 0},
+             {{65536, 1024}, {16384, 4096}, {256, 151936, true}, {1024, 128256}});
+    for (const std::int64_t cols : {1024, 4096, 25000, 128256}) {
+      list.add({.group = "operations", .op = operation::scan, .type = type, .threads = 0},
+               streaming(cols, type, cols == 4096));
+    }
   }
 }
 
@@ -142,6 +162,7 @@ std::vector<bench_case> all_cases(const std::vector<int>& /*threads*/) {
   add_paper(list);
   add_sweep(list);
   add_operations(list);
+  add_generation(list);
   add_few_rows(list);
   add_inputs(list);
   return list.take();

@@ -139,6 +139,7 @@ void write_input(const bench_case& c, const logits_table& logits, std::byte* out
       return write(c, logits, reinterpret_cast<bfloat16*>(out));
     case dtype::i32:
     case dtype::i64:
+    case dtype::u8:
       throw std::invalid_argument("input of integers");
   }
 }

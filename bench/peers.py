@@ -48,6 +48,7 @@ def torch_call(case, x, threads):
     kinds = {**{k: getattr(torch, v) for k, v in FLOATS.items()}, "bf16": torch.bfloat16}
     x = torch.from_numpy(x).to(kinds[case["dtype"]])
     k, operation = case["k"], case["operation"]
+    mask = torch.rand(x.shape) < 0.5 if operation == "masked_softmax" else None
     if operation in ("softmax", "log_softmax"):
         # Into memory that is there already, as softfold does: fresh pages would cost more than
         # the softmax.
@@ -56,13 +57,19 @@ def torch_call(case, x, threads):
         return lambda: function(x, -1, out=y)
     return {
         "logsumexp": lambda: torch.logsumexp(x, -1),
+        "scan": lambda: torch.logcumsumexp(x, -1),
+        # A boolean mask of its own: torch has no bits.
+        "masked_softmax": lambda: torch.softmax(x.masked_fill(mask, float("-inf")), -1),
         "topk": lambda: torch.topk(x, k),
         "softmax_topk": lambda: torch.topk(torch.softmax(x, -1), k),
+        # What a generator of text calls: the exponential race.
+        "sample": lambda: torch.argmax(
+            torch.softmax(x, -1).div_(torch.empty_like(x).exponential_()), -1),
     }[operation]
 
 
 def onnx_call(case, x, threads):
-    if case["dtype"] not in FLOATS:
+    if case["dtype"] not in FLOATS or case["operation"] in ("sample", "scan", "masked_softmax"):
         return None
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads

@@ -12,6 +12,9 @@ STANDARD_PEERS = {  # the first that took part; another operation: the first lis
     "logsumexp": ("onednn", "cub", CPU),
     "softmax_topk": ("onednn_partial_sort", "paper_safe_unfused", "pytorch", CPU),
     "topk": ("onednn", "pytorch", CPU),
+    "sample": ("pytorch", CPU),
+    "masked_softmax": ("pytorch", CPU),
+    "scan": ("pytorch", CPU),
 }
 
 
@@ -54,7 +57,7 @@ class Case:
 
     @property
     def writes_matrix(self):
-        return self.operation in ("softmax", "log_softmax")
+        return self.operation in ("softmax", "log_softmax", "masked_softmax", "scan")
 
     @property
     def label(self):

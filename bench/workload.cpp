@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "workload.hpp"
 
+#include <algorithm>
 #include <cstddef>
+#include <cstring>
+#include <random>
 
 namespace softfold::bench {
 
@@ -10,11 +13,18 @@ workload workspace::prepare(const bench_case& c) {
     logits_ = read_logits(logits_path_);
   }
   // A normal input does not depend on the shape, so a part of a larger one will do.
-  const bool held = held_.input == c.input && held_.type == c.type &&
+  const bool held = held_.is_gradient() == c.is_gradient() && held_.input == c.input &&
+                    held_.type == c.type &&
                     ((held_.rows == c.rows && held_.cols == c.cols) ||
                      (c.input == distribution::normal && c.elements() <= held_.elements()));
   if (!held) {
-    x_.fill(c.input_bytes(), [&](std::byte* out) { write_input(c, logits_, out); });
+    const std::size_t bytes = c.input_bytes();
+    x_.fill(c.is_gradient() ? 2 * bytes : bytes, [&](std::byte* out) {
+      write_input(c, logits_, out);
+      if (c.is_gradient()) {
+        std::copy_n(out, bytes, out + bytes);
+      }
+    });
     held_ = c;
   }
   const dtype state = c.type == dtype::f64 ? dtype::f64 : dtype::f32;
@@ -26,13 +36,31 @@ workload workspace::prepare(const bench_case& c) {
 
   workload w{.spec = c,
              .x = {x_.data(), c.type, c.rows, c.cols, c.cols},
+             .dy = {},
+             .mask = {},
              .y = {},
              .lse = {lse_.data(), state, c.rows},
              .values = {values_.data(), c.type, c.rows, c.k, c.k},
              .indices = {indices_.data(), dtype::i64, c.rows, c.k, c.k}};
   if (c.writes_matrix()) {
-    y_.resize(c.input_bytes());
+    y_.resize(c.copied_bytes());
     w.y = {y_.data(), c.type, c.rows, c.cols, c.cols};
+  }
+  if (c.op == operation::masked_softmax) {
+    const std::int64_t words = (c.cols + 31) / 32;
+    const std::size_t bytes = rows * static_cast<std::size_t>(words) * sizeof(std::int32_t);
+    mask_.fill(bytes, [&](std::byte* out) {
+      std::mt19937 random(1);
+      for (std::size_t i = 0; i < bytes; i += sizeof(std::uint32_t)) {
+        const auto word = static_cast<std::uint32_t>(random());
+        std::memcpy(out + i, &word, sizeof word);
+      }
+    });
+    w.mask = {mask_.data(), dtype::i32, c.rows, words, words};
+  }
+  if (c.is_gradient()) {
+    w.dy = w.x;
+    w.dy.data = static_cast<const std::byte*>(w.x.data) + c.input_bytes();
   }
   return w;
 }

@@ -18,7 +18,9 @@ namespace softfold::bench {
 /// is empty unless the operation writes a matrix.
 struct workload {
   bench_case spec;
-  const_matrix_ref x;
+  const_matrix_ref x;     ///< the gradients' y: any numbers, which cost the same
+  const_matrix_ref dy;    ///< empty unless the operation is a gradient; behind x
+  const_matrix_ref mask;  ///< of bits; empty unless the operation is masked_softmax
   matrix_ref y;
   vector_ref lse;      ///< [rows], f32 (f64 for f64 input)
   matrix_ref values;   ///< [rows, k], type of the input
@@ -36,7 +38,7 @@ class workspace {
   std::string logits_path_;
   logits_table logits_;
   bench_case held_;  // what x_ holds
-  buffer x_, y_, lse_, values_, indices_;
+  buffer x_, y_, mask_, lse_, values_, indices_;
 };
 
 }  // namespace softfold::bench

@@ -44,6 +44,11 @@ function(softfold_library backend)
   add_library(softfold::${backend} ALIAS ${name})
   softfold_compile(${name})
   target_link_libraries(${name} PRIVATE $<BUILD_INTERFACE:softfold_core> ZLIB::ZLIB)
+  get_target_property(type ${name} TYPE)
+  if(type STREQUAL "SHARED_LIBRARY" AND CMAKE_EXECUTABLE_FORMAT STREQUAL "ELF")
+    # The threads of a backend's runtime live on after the last queue: dlclose must leave their code.
+    target_link_options(${name} PRIVATE "LINKER:-z,nodelete")
+  endif()
   set_property(GLOBAL APPEND PROPERTY SOFTFOLD_PC_REQUIRES zlib)
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)

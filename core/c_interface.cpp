@@ -2,195 +2,20 @@
 /// \file
 /// softfold.h by way of the entry points in C++. The opaque types of C are never defined: their
 /// pointers are those of the C++ objects, so that two backends' translation units share no type.
-#include <core/check.hpp>
+#include <core/c_arguments.hpp>
+#include <core/run.hpp>
 
-#include <softfold/softfold.h>
-#include <softfold/row_states.hpp>
-#include <softfold/softfold.hpp>
-
-#include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <memory>
-#include <new>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #define SOFTFOLD_TEXT_OF_(name) #name
 #define SOFTFOLD_TEXT_OF(name) SOFTFOLD_TEXT_OF_(name)
 
-namespace {
-
-using namespace softfold;  // NOLINT(google-build-using-namespace)
-
-thread_local char last_error[1024] = "";
-
-softfold_status failed(softfold_status status, const char* text) noexcept {
-  std::snprintf(last_error, sizeof last_error, "%s", text);
-  return status;
-}
-
-softfold_status status_of(errc code) noexcept {
-  switch (code) {
-    case errc::invalid_argument:
-      return SOFTFOLD_INVALID_ARGUMENT;
-    case errc::unsupported_type:
-      return SOFTFOLD_UNSUPPORTED_TYPE;
-    case errc::out_of_memory:
-      return SOFTFOLD_OUT_OF_MEMORY;
-    case errc::backend_failure:
-      return SOFTFOLD_BACKEND_FAILURE;
-    case errc::invalid_data:
-      return SOFTFOLD_INVALID_DATA;
-  }
-  return SOFTFOLD_INTERNAL_ERROR;
-}
-
-template <class Call>
-softfold_status guarded(Call&& call) noexcept {
-  try {
-    call();
-    return SOFTFOLD_SUCCESS;
-  } catch (const error& e) {
-    return failed(status_of(e.code()), e.what());
-  } catch (const std::bad_alloc&) {
-    return failed(SOFTFOLD_OUT_OF_MEMORY, "out of memory");
-  } catch (const std::exception& e) {
-    return failed(SOFTFOLD_INTERNAL_ERROR, e.what());
-  } catch (...) {
-    return failed(SOFTFOLD_INTERNAL_ERROR, "an exception of unknown type");
-  }
-}
-
-using core::argument;
-
-template <class T>
-T& not_null(argument arg, T* pointer) {
-  if (pointer == nullptr) {
-    core::fail(errc::invalid_argument, arg, "", "null", "a pointer");
-  }
-  return *pointer;
-}
-
-void check_reserved(argument arg, std::int32_t reserved) {
-  if (reserved != 0) {
-    core::fail(errc::invalid_argument, arg, ".reserved", std::to_string(reserved), "0");
-  }
-}
-
-// The numbers of C are those of C++.
-static_assert(SOFTFOLD_F32 == static_cast<int>(dtype::f32));
-static_assert(SOFTFOLD_F64 == static_cast<int>(dtype::f64));
-static_assert(SOFTFOLD_F16 == static_cast<int>(dtype::f16));
-static_assert(SOFTFOLD_BF16 == static_cast<int>(dtype::bf16));
-static_assert(SOFTFOLD_I32 == static_cast<int>(dtype::i32));
-static_assert(SOFTFOLD_I64 == static_cast<int>(dtype::i64));
-static_assert(SOFTFOLD_EMPTY_ROW_NAN == static_cast<int>(empty_row::nan));
-static_assert(SOFTFOLD_EMPTY_ROW_ZERO == static_cast<int>(empty_row::zero));
-static_assert(SOFTFOLD_MEMORY_DEVICE == static_cast<int>(memory::device));
-static_assert(SOFTFOLD_MEMORY_HOST == static_cast<int>(memory::host));
-
-dtype type_of(argument arg, softfold_dtype type) {
-  if (type < SOFTFOLD_F32 || type > SOFTFOLD_I64) {
-    core::fail(errc::unsupported_type, arg, ".type", std::to_string(type), "a SOFTFOLD_ type");
-  }
-  return static_cast<dtype>(type);
-}
-
-empty_row policy_of(const char* function, std::int32_t policy) {
-  if (policy != SOFTFOLD_EMPTY_ROW_NAN && policy != SOFTFOLD_EMPTY_ROW_ZERO) {
-    core::fail(errc::invalid_argument, {function, "empty_row"}, "", std::to_string(policy),
-               "SOFTFOLD_EMPTY_ROW_NAN or SOFTFOLD_EMPTY_ROW_ZERO");
-  }
-  return static_cast<empty_row>(policy);
-}
-
-/// Matrices, vectors and states of one function's arguments.
-struct arguments {
-  const char* function;
-
-  [[nodiscard]] matrix_ref matrix(const char* name, const softfold_matrix* m) const {
-    const argument arg{function, name};
-    const softfold_matrix& given = not_null(arg, m);
-    check_reserved(arg, given.reserved);
-    return {given.data, type_of(arg, given.type), given.rows, given.cols, given.stride};
-  }
-  [[nodiscard]] vector_ref vector(const char* name, const softfold_vector* v) const {
-    const argument arg{function, name};
-    const softfold_vector& given = not_null(arg, v);
-    check_reserved(arg, given.reserved);
-    return {given.data, type_of(arg, given.type), given.size};
-  }
-  [[nodiscard]] partials_ref partials(const char* name, const softfold_vector* v) const {
-    const vector_ref given = vector(name, v);
-    return {given.data, given.type, given.size};
-  }
-  [[nodiscard]] softfold::queue& queue(softfold_queue* q) const {
-    return *reinterpret_cast<softfold::queue*>(&not_null({function, "queue"}, q));
-  }
-  [[nodiscard]] softfold::buffer& buffer(softfold_buffer* b) const {
-    return *reinterpret_cast<softfold::buffer*>(&not_null({function, "buffer"}, b));
-  }
-  [[nodiscard]] row_states& states(const char* name, softfold_row_states* s) const {
-    return *reinterpret_cast<row_states*>(&not_null({function, name}, s));
-  }
-
-  /// The options as this library knows them: defaults for what the caller's struct lacks.
-  template <class Options>
-  [[nodiscard]] Options options(const Options* given, Options defaults) const {
-    if (given == nullptr) {
-      return defaults;
-    }
-    const std::size_t size = check_size("options", given->struct_size);
-    std::memcpy(&defaults, given, std::min(size, sizeof defaults));
-    const auto* const bytes = reinterpret_cast<const unsigned char*>(given);
-    if (size > sizeof defaults && std::any_of(bytes + sizeof defaults, bytes + size,
-                                              [](unsigned char b) { return b != 0; })) {
-      core::fail(errc::invalid_argument, {function, "options"}, ".struct_size",
-                 std::to_string(size),
-                 "at most " + std::to_string(sizeof defaults) +
-                     ", or 0 in the members that this version does not know");
-    }
-    return defaults;
-  }
-
-  /// Fills the caller's struct as far as it goes.
-  template <class Struct>
-  void fill(const char* name, Struct* to, Struct values) const {
-    const std::size_t size = check_size(name, not_null({function, name}, to).struct_size);
-    values.struct_size = size;
-    std::memcpy(to, &values, std::min(size, sizeof values));
-  }
-
-  [[nodiscard]] softmax_options softmax(const softfold_softmax_options* given) const {
-    const auto o = options(given, softfold_softmax_options SOFTFOLD_SOFTMAX_OPTIONS_INIT);
-    check_reserved({function, "options"}, o.reserved);
-    return {.scale = o.scale, .empty_row = policy_of(function, o.empty_row)};
-  }
-  [[nodiscard]] logsumexp_options logsumexp(const softfold_logsumexp_options* given) const {
-    const auto o = options(given, softfold_logsumexp_options SOFTFOLD_LOGSUMEXP_OPTIONS_INIT);
-    return {.scale = o.scale};
-  }
-
- private:
-  [[nodiscard]] std::size_t check_size(const char* name, std::size_t size) const {
-    if (size < sizeof size) {
-      core::fail(errc::invalid_argument, {function, name}, ".struct_size", std::to_string(size),
-                 "the size of the struct");
-    }
-    return size;
-  }
-};
-
-/// *to = a new object for C, or null if make() throws.
-template <class C, class Make>
-softfold_status create(arguments a, const char* name, C** to, Make&& make) noexcept {
-  return guarded([&] {
-    C*& result = not_null({a.function, name}, to);
-    result = nullptr;
-    result = reinterpret_cast<C*>(make().release());
-  });
-}
-
-}  // namespace
+using namespace softfold;     // NOLINT(google-build-using-namespace)
+using namespace softfold::c;  // NOLINT(google-build-using-namespace)
 
 extern "C" {
 
@@ -218,6 +43,13 @@ softfold_status softfold_queue_create(const softfold_queue_options* options,
     const auto o = a.options(options, softfold_queue_options SOFTFOLD_QUEUE_OPTIONS_INIT);
     return std::make_unique<softfold::queue>(
         queue_options{.threads = o.threads, .device = o.device});
+  });
+}
+
+softfold_status softfold_queue_create_on(void* stream, softfold_queue** queue) {
+  const arguments a{"queue_create_on"};
+  return create(a, "queue", queue, [&] {
+    return std::make_unique<softfold::queue>(queue_on_stream(a.function, stream));
   });
 }
 
@@ -319,12 +151,65 @@ softfold_status softfold_logsumexp(softfold_queue* queue, const softfold_matrix*
   });
 }
 
+softfold_status softfold_scan(softfold_queue* queue, const softfold_matrix* x,
+                              const softfold_matrix* lse, const softfold_scan_options* options) {
+  return guarded([&] {
+    const arguments a{"scan"};
+    const auto o = a.options(options, softfold_scan_options SOFTFOLD_SCAN_OPTIONS_INIT);
+    const auto flag = [&](const char* name, std::int32_t value) {
+      if (value != 0 && value != 1) {
+        core::fail(errc::invalid_argument, {a.function, name}, "", std::to_string(value), "0 or 1");
+      }
+      return value == 1;
+    };
+    scan_options how{.scale = o.scale,
+                     .exclusive = flag("exclusive", o.exclusive),
+                     .reverse = flag("reverse", o.reverse),
+                     .edits = a.edits(o.edits)};
+    if (o.carry_in != nullptr) {
+      how.carry_in = a.partials("carry_in", o.carry_in);
+    }
+    if (o.carry_out != nullptr) {
+      how.carry_out = a.partials("carry_out", o.carry_out);
+    }
+    scan(a.queue(queue), a.matrix("x", x), a.matrix("lse", lse), how);
+  });
+}
+
+softfold_status softfold_softmax_backward(softfold_queue* queue, const softfold_matrix* y,
+                                          const softfold_matrix* dy, const softfold_matrix* dx,
+                                          const softfold_backward_options* options) {
+  return guarded([&] {
+    const arguments a{"softmax_backward"};
+    softmax_backward(a.queue(queue), a.matrix("y", y), a.matrix("dy", dy), a.matrix("dx", dx),
+                     a.backward(options));
+  });
+}
+
+softfold_status softfold_log_softmax_backward(softfold_queue* queue, const softfold_matrix* y,
+                                              const softfold_matrix* dy, const softfold_matrix* dx,
+                                              const softfold_backward_options* options) {
+  return guarded([&] {
+    const arguments a{"log_softmax_backward"};
+    log_softmax_backward(a.queue(queue), a.matrix("y", y), a.matrix("dy", dy), a.matrix("dx", dx),
+                         a.backward(options));
+  });
+}
+
 softfold_status softfold_topk(softfold_queue* queue, const softfold_matrix* x,
                               const softfold_matrix* values, const softfold_matrix* indices) {
+  return softfold_topk_with_options(queue, x, values, indices, nullptr);
+}
+
+softfold_status softfold_topk_with_options(softfold_queue* queue, const softfold_matrix* x,
+                                           const softfold_matrix* values,
+                                           const softfold_matrix* indices,
+                                           const softfold_topk_options* options) {
   return guarded([&] {
     const arguments a{"topk"};
-    topk(a.queue(queue), a.matrix("x", x), a.matrix("values", values),
-         a.matrix("indices", indices));
+    const auto o = a.options(options, softfold_topk_options SOFTFOLD_TOPK_OPTIONS_INIT);
+    topk(a.queue(queue), a.matrix("x", x), a.matrix("values", values), a.matrix("indices", indices),
+         {.edits = a.edits(o.edits)});
   });
 }
 
@@ -342,7 +227,17 @@ softfold_status softfold_softmax_topk(softfold_queue* queue, const softfold_matr
                  {.scale = o.scale,
                   .empty_row = policy_of(a.function, o.empty_row),
                   .logits = o.logits == nullptr ? matrix_ref{} : a.matrix("logits", o.logits),
-                  .lse = o.lse == nullptr ? vector_ref{} : a.vector("lse", o.lse)});
+                  .lse = o.lse == nullptr ? vector_ref{} : a.vector("lse", o.lse),
+                  .edits = a.edits(o.edits)});
+  });
+}
+
+softfold_status softfold_sample(softfold_queue* queue, const softfold_matrix* x,
+                                const softfold_matrix* tokens,
+                                const softfold_sample_options* options) {
+  return guarded([&] {
+    const arguments a{"sample"};
+    sample(a.queue(queue), a.matrix("x", x), a.matrix("tokens", tokens), a.sample(options));
   });
 }
 
@@ -389,8 +284,20 @@ softfold_status softfold_logsumexp_of_partials(softfold_queue* queue,
                                                const softfold_vector* lse) {
   return guarded([&] {
     const arguments a{"logsumexp_of_partials"};
-    logsumexp(a.queue(queue), const_partials_ref(a.partials("partials", partials)),
-              a.vector("lse", lse));
+    softfold::queue& q = a.queue(queue);
+    const partials_ref states = a.partials("partials", partials);
+    const vector_ref to = a.vector("lse", lse);
+    try {
+      logsumexp(q, const_partials_ref(states), to);
+    } catch (const error& e) {  // the overload in C++ has another name
+      const std::string_view text = e.what();
+      constexpr std::string_view overload = "logsumexp: ";
+      if (!text.starts_with(overload)) {
+        throw;
+      }
+      throw error(e.code(),
+                  std::string(a.function) + ": " + std::string(text.substr(overload.size())));
+    }
   });
 }
 
@@ -404,7 +311,7 @@ softfold_status softfold_fold_topk(softfold_queue* queue, const softfold_matrix*
     fold_topk(a.queue(queue), a.matrix("x_part", x_part),
               partials == nullptr ? partials_ref{} : a.partials("partials", partials),
               a.matrix("values", values), a.matrix("indices", indices),
-              {.scale = o.scale, .column_offset = o.column_offset});
+              {.scale = o.scale, .column_offset = o.column_offset, .edits = a.edits(o.edits)});
   });
 }
 

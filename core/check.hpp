@@ -4,6 +4,8 @@
 /// softfold::error naming the function, the argument, its value and what was expected.
 #pragma once
 
+#include <core/real_types.hpp>
+
 #include <softfold/softfold.hpp>
 
 #include <cmath>
@@ -95,9 +97,6 @@ inline std::int64_t check_input(argument arg, const const_matrix_ref& x) {
   return check_matrix(arg, x);
 }
 
-/// The type of the arithmetic on an input type.
-inline dtype arithmetic_type(dtype input) { return input == dtype::f64 ? dtype::f64 : dtype::f32; }
-
 /// An output's type: the input's, or the arithmetic's.
 inline void check_output_type(argument arg, dtype output, dtype input) {
   if (output != input && output != arithmetic_type(input)) {
@@ -146,6 +145,11 @@ inline void check_state_type(argument arg, dtype type) {
   }
 }
 
+/// Row states as a two-column matrix, for the overlap check; of none if there are none.
+inline const_matrix_ref states_matrix(const const_partials_ref& p) {
+  return {p.data, p.type, p.data == nullptr ? 0 : p.size, 2, 2};
+}
+
 /// Row states: a two-column matrix of f32 or f64. Returns their view as such.
 inline const_matrix_ref check_partials(argument arg, const const_partials_ref& p, std::int64_t rows,
                                        dtype arithmetic) {
@@ -156,9 +160,8 @@ inline const_matrix_ref check_partials(argument arg, const const_partials_ref& p
   if (p.size != rows) {
     fail(errc::invalid_argument, arg, ".size", std::to_string(p.size), std::to_string(rows));
   }
-  const const_matrix_ref pairs{p.data, p.type, rows, 2, 2};
-  check_matrix(arg, pairs);
-  return pairs;
+  check_matrix(arg, {p.data, p.type, rows, 2, 2});
+  return states_matrix(p);
 }
 
 /// The scale as the arithmetic uses it.
@@ -166,7 +169,7 @@ inline double check_scale(const char* function, double scale, dtype input) {
   const double used =
       arithmetic_type(input) == dtype::f64 ? scale : static_cast<double>(static_cast<float>(scale));
   if (!std::isfinite(used)) {
-    fail(errc::invalid_argument, {function, "scale"}, "", std::to_string(scale),
+    fail(errc::invalid_argument, {function, "scale"}, "", text_of(scale),
          std::string("finite as ") + name_of(arithmetic_type(input)));
   }
   return used;

@@ -1,63 +1,127 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Every entry point of softfold.hpp: check, then the plan and launch of the backend.
-#include <core/launch.hpp>
+/// Every entry point of softfold.hpp: check, then what the backend does with the problem.
+#include <core/floating_point.hpp>
+#include <core/run.hpp>
+
+#include <softfold/error.hpp>
+
+#include <atomic>
+#include <string>
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
+namespace {
+
+/// A queue's mark that a call is at work on it, from construction to destruction.
+class queue_use {
+ public:
+  queue_use(queue& q, const char* function) : mark_(in_use(q)) {
+    if (mark_.exchange(true, std::memory_order_acquire)) {
+      throw error(errc::invalid_argument,
+                  std::string(function) +
+                      ": the queue is in use by another thread, expected one "
+                      "queue for each thread");
+    }
+  }
+  ~queue_use() { mark_.store(false, std::memory_order_release); }
+  queue_use(const queue_use&) = delete;
+  queue_use& operator=(const queue_use&) = delete;
+
+ private:
+  std::atomic<bool>& mark_;
+};
+
+/// check() makes the problem. It rounds the scale, so that the caller's floating-point environment
+/// is put aside before it.
+template <class Check>
+void enter(queue& q, const char* function, const Check& check) {
+  const core::default_floating_point environment;
+  const queue_use use(q, function);
+  run(q, check());
+}
+
+}  // namespace
 
 void softmax(queue& q, const_matrix_ref x, matrix_ref y, const softmax_options& options) {
-  launch(q, core::checked_softmax(core::operation::softmax, x, y, options));
+  enter(q, "softmax",
+        [&] { return core::checked_softmax(core::operation::softmax, x, y, options); });
 }
 
 void log_softmax(queue& q, const_matrix_ref x, matrix_ref y, const softmax_options& options) {
-  launch(q, core::checked_softmax(core::operation::log_softmax, x, y, options));
+  enter(q, "log_softmax",
+        [&] { return core::checked_softmax(core::operation::log_softmax, x, y, options); });
 }
 
 void logsumexp(queue& q, const_matrix_ref x, vector_ref lse, const logsumexp_options& options) {
-  launch(q, core::checked_logsumexp(x, lse, options));
+  enter(q, "logsumexp", [&] { return core::checked_logsumexp(x, lse, options); });
 }
 
-void topk(queue& q, const_matrix_ref x, matrix_ref values, matrix_ref indices) {
-  launch(q, core::checked_topk(x, values, indices));
+void scan(queue& q, const_matrix_ref x, matrix_ref lse, const scan_options& options) {
+  enter(q, "scan", [&] { return core::checked_scan(x, lse, options); });
+}
+
+void softmax_backward(queue& q, const_matrix_ref y, const_matrix_ref dy, matrix_ref dx,
+                      const backward_options& options) {
+  enter(q, "softmax_backward", [&] { return core::checked_backward(false, y, dy, dx, options); });
+}
+
+void log_softmax_backward(queue& q, const_matrix_ref y, const_matrix_ref dy, matrix_ref dx,
+                          const backward_options& options) {
+  enter(q, "log_softmax_backward",
+        [&] { return core::checked_backward(true, y, dy, dx, options); });
+}
+
+void topk(queue& q, const_matrix_ref x, matrix_ref values, matrix_ref indices,
+          const topk_options& options) {
+  enter(q, "topk", [&] { return core::checked_topk(x, values, indices, options); });
 }
 
 void softmax_topk(queue& q, const_matrix_ref x, matrix_ref probabilities, matrix_ref indices,
                   const softmax_topk_options& options) {
-  launch(q, core::checked_softmax_topk(x, probabilities, indices, options));
+  enter(q, "softmax_topk",
+        [&] { return core::checked_softmax_topk(x, probabilities, indices, options); });
 }
 
 void fold(queue& q, const_matrix_ref x_part, partials_ref partials,
           const logsumexp_options& options) {
-  launch(q, core::checked_fold(x_part, partials, options));
+  enter(q, "fold", [&] { return core::checked_fold(x_part, partials, options); });
 }
 
 void combine(queue& q, const_partials_ref more, partials_ref partials) {
-  launch(q, core::checked_combine(more, partials));
+  enter(q, "combine", [&] { return core::checked_combine(more, partials); });
 }
 
 void normalize(queue& q, const_matrix_ref x_part, const_partials_ref partials, matrix_ref y,
                const softmax_options& options) {
-  launch(q, core::checked_normalize(false, x_part, partials, y, options));
+  enter(q, "normalize",
+        [&] { return core::checked_normalize(false, x_part, partials, y, options); });
 }
 
 void log_normalize(queue& q, const_matrix_ref x_part, const_partials_ref partials, matrix_ref y,
                    const softmax_options& options) {
-  launch(q, core::checked_normalize(true, x_part, partials, y, options));
+  enter(q, "log_normalize",
+        [&] { return core::checked_normalize(true, x_part, partials, y, options); });
 }
 
 void logsumexp(queue& q, const_partials_ref partials, vector_ref lse) {
-  launch(q, core::checked_logsumexp(partials, lse));
+  enter(q, "logsumexp", [&] { return core::checked_logsumexp(partials, lse); });
 }
 
 void fold_topk(queue& q, const_matrix_ref x_part, partials_ref partials, matrix_ref values,
                matrix_ref indices, const fold_topk_options& options) {
-  launch(q, core::checked_fold_topk(x_part, partials, values, indices, options));
+  enter(q, "fold_topk",
+        [&] { return core::checked_fold_topk(x_part, partials, values, indices, options); });
 }
 
 void combine_topk(queue& q, const_matrix_ref more_values, const_matrix_ref more_indices,
                   matrix_ref values, matrix_ref indices) {
-  launch(q, core::checked_combine_topk(more_values, more_indices, values, indices));
+  enter(q, "combine_topk",
+        [&] { return core::checked_combine_topk(more_values, more_indices, values, indices); });
+}
+
+void sample(queue& q, const_matrix_ref x, matrix_ref tokens, const sample_options& options) {
+  enter(q, "sample", [&] { return core::checked_sample(x, tokens, options); });
 }
 
 }  // namespace SOFTFOLD_BACKEND

@@ -90,7 +90,9 @@ inline __attribute__((always_inline)) V exponential_polynomial(V t) {
   using constants = exponential<T>;
   constexpr int terms = static_cast<int>(sizeof(constants::q) / sizeof(T));
   V q = V(constants::q[0]);
+#ifndef __CUDACC__  // nvcc does not know it
 #pragma GCC unroll 16
+#endif
   for (int i = 1; i < terms; ++i) {
     q = fma(q, t, V(constants::q[i]));
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The algebra: what a monoid is here, the softmax monoid, and products of monoids.
+/// The algebra: what a monoid is here, and the softmax monoid.
 #pragma once
 
 #include <softfold/config.hpp>
@@ -12,12 +12,13 @@
 
 namespace softfold::core {
 
-/// A type of stateless functions: identity() is the state of no elements, combine(a, b) the
-/// state of the union of disjoint parts. combine is associative and commutative up to rounding.
+/// A commutative monoid as an object, which may hold what its states depend on, such as a scale:
+/// identity() is the state of no elements, combine(a, b) that of the union of disjoint parts.
+/// combine is associative and commutative up to rounding.
 template <class M>
-concept monoid = requires(typename M::value_type a, typename M::value_type b) {
-  { M::identity() } -> std::same_as<typename M::value_type>;
-  { M::combine(a, b) } -> std::same_as<typename M::value_type>;
+concept monoid = requires(const M& m, const typename M::value_type& a) {
+  { m.identity() } -> std::same_as<typename M::value_type>;
+  { m.combine(a, a) } -> std::same_as<typename M::value_type>;
 };
 
 /// (m, d) of Milakov and Gimelshein: running maximum, sum of exp(x - m).
@@ -54,22 +55,6 @@ struct max_sum_monoid {
   SOFTFOLD_HD static T scaled(value_type a, T max) {
     using std::exp;
     return a.max == max ? a.sum : a.sum * exp(a.max - max);
-  }
-};
-
-/// Two monoids side by side, folded in one pass.
-template <monoid First, monoid Second>
-struct product_monoid {
-  struct value_type {
-    typename First::value_type first;
-    typename Second::value_type second;
-  };
-
-  SOFTFOLD_HD static constexpr value_type identity() {
-    return {First::identity(), Second::identity()};
-  }
-  SOFTFOLD_HD static value_type combine(const value_type& a, const value_type& b) {
-    return {First::combine(a.first, b.first), Second::combine(a.second, b.second)};
   }
 };
 

@@ -4,12 +4,16 @@
 /// plan and launch, the same in every backend.
 #pragma once
 
+#include <core/check_edits.hpp>
 #include <core/check_lists.hpp>
+#include <core/edits.hpp>
+#include <core/sample_problem.hpp>
 
 #include <softfold/softfold.hpp>
 
 #include <algorithm>
 #include <cstdint>
+#include <variant>
 
 namespace softfold::core {
 
@@ -23,6 +27,9 @@ constexpr const char* name_of(operation what) {
 }
 
 constexpr const char* normalize_name(bool log) { return log ? "log_normalize" : "normalize"; }
+constexpr const char* backward_name(bool log) {
+  return log ? "log_softmax_backward" : "softmax_backward";
+}
 
 /// softmax, log_softmax and logsumexp.
 struct row_problem {
@@ -31,6 +38,17 @@ struct row_problem {
   matrix_ref y;  ///< logsumexp: [rows, 1]
   double scale;
   empty_row policy;
+  core::edits edits = {};
+};
+
+/// softmax_backward and log_softmax_backward.
+struct backward_problem {
+  bool log;
+  const_matrix_ref y;
+  const_matrix_ref dy;
+  matrix_ref dx;
+  double scale;
+  core::edits edits = {};
 };
 
 /// topk, softmax_topk and fold_topk. Outputs without data are not wanted.
@@ -45,6 +63,8 @@ struct topk_problem {
   double scale = 1;
   empty_row policy = empty_row::nan;
   std::int64_t column_offset = 0;
+  core::edits edits = {};
+  bool makes_parts = false;  ///< fold_topk: removed elements are absent from its lists
 
   [[nodiscard]] bool folds() const {
     return probabilities.data != nullptr || lse.data != nullptr || partials.data != nullptr;
@@ -68,6 +88,18 @@ struct fold_problem {
   const_matrix_ref x;
   partials_ref partials;
   double scale;
+  core::edits edits = {};
+};
+
+struct scan_problem {
+  const_matrix_ref x;
+  matrix_ref lse;
+  double scale;
+  bool exclusive;
+  bool reverse;
+  const_partials_ref carry_in;  ///< without data: none
+  partials_ref carry_out;       ///< without data: not wanted
+  core::edits edits = {};
 };
 
 struct combine_problem {
@@ -89,7 +121,21 @@ struct normalize_problem {
   double scale;
   empty_row policy;
   bool log;
+  core::edits edits = {};
 };
+
+/// The entry points of those that have edits.
+constexpr const char* function_of(const row_problem& p) { return name_of(p.what); }
+constexpr const char* function_of(const backward_problem& p) { return backward_name(p.log); }
+constexpr const char* function_of(const topk_problem& p) { return p.function; }
+constexpr const char* function_of(const fold_problem&) { return "fold"; }
+constexpr const char* function_of(const scan_problem&) { return "scan"; }
+constexpr const char* function_of(const normalize_problem& p) { return normalize_name(p.log); }
+
+/// Every kind of problem: the one list of them. Who runs problems has a `run` for each.
+using problem =
+    std::variant<row_problem, backward_problem, topk_problem, lists_problem, fold_problem,
+                 combine_problem, state_problem, normalize_problem, scan_problem, sample_problem>;
 
 /// softmax and log_softmax.
 inline row_problem checked_softmax(operation what, const const_matrix_ref& x, const matrix_ref& y,
@@ -100,7 +146,7 @@ inline row_problem checked_softmax(operation what, const const_matrix_ref& x, co
   const double scale = check_scale(name, options.scale, x.type);
   check_empty_row(name, options.empty_row);
   check_overlap(name, {"x", x}, {{"y", y}}, true);
-  return {what, x, y, scale, options.empty_row};
+  return {what, x, y, scale, options.empty_row, checked_edits(name, options.edits, x, {{"y", y}})};
 }
 
 inline row_problem checked_logsumexp(const const_matrix_ref& x, const vector_ref& lse,
@@ -111,17 +157,46 @@ inline row_problem checked_logsumexp(const const_matrix_ref& x, const vector_ref
   const const_matrix_ref column = check_vector({name, "lse"}, lse.data, lse.type, lse.size, x.rows);
   const double scale = check_scale(name, options.scale, x.type);
   check_overlap(name, {"x", x}, {{"lse", column}}, false);
-  return {operation::logsumexp, x, {lse.data, lse.type, x.rows, 1, 1}, scale, empty_row::nan};
+  return {operation::logsumexp,
+          x,
+          {lse.data, lse.type, x.rows, 1, 1},
+          scale,
+          empty_row::nan,
+          checked_edits(name, options.edits, x, {{"lse", column}})};
+}
+
+/// softmax_backward and log_softmax_backward.
+inline backward_problem checked_backward(bool log, const const_matrix_ref& y,
+                                         const const_matrix_ref& dy, const matrix_ref& dx,
+                                         const backward_options& options) {
+  const char* const name = backward_name(log);
+  check_input({name, "y"}, y);
+  if (dy.type != y.type) {
+    fail(errc::unsupported_type, {name, "dy"}, ".type", name_of(dy.type),
+         std::string(name_of(y.type)) + ", the type of y");
+  }
+  check_shape({name, "dy"}, dy, y.rows, y.cols);
+  check_input({name, "dy"}, dy);
+  check_output({name, "dx"}, dx, y.rows, y.cols, y.type);
+  const double scale = check_scale(name, options.scale, y.type);
+  check_overlap(name, {"y", y}, {{"dx", dx}}, true);
+  check_overlap(name, {"dy", dy}, {{"dx", dx}}, true);
+  return {log, y, dy, dx, scale, checked_removals(name, options.edits, y, {{"dx", dx}})};
 }
 
 inline topk_problem checked_topk(const const_matrix_ref& x, const matrix_ref& values,
-                                 const matrix_ref& indices) {
+                                 const matrix_ref& indices, const topk_options& options) {
   constexpr const char* name = "topk";
   check_input({name, "x"}, x);
   check_indices({name, "indices"}, indices, x);
   check_output({name, "values"}, values, x.rows, indices.cols, x.type);
   check_overlap(name, {"x", x}, {{"values", values}, {"indices", indices}}, false);
-  return {.function = name, .x = x, .indices = indices, .values = values};
+  return {
+      .function = name,
+      .x = x,
+      .indices = indices,
+      .values = values,
+      .edits = checked_edits(name, options.edits, x, {{"values", values}, {"indices", indices}})};
 }
 
 inline topk_problem checked_softmax_topk(const const_matrix_ref& x, const matrix_ref& probabilities,
@@ -144,12 +219,12 @@ inline topk_problem checked_softmax_topk(const const_matrix_ref& x, const matrix
     check_output_type({name, "lse"}, lse.type, x.type);
     lse_column = check_vector({name, "lse"}, lse.data, lse.type, lse.size, x.rows);
   }
-  check_overlap(name, {"x", x},
-                {{"probabilities", probabilities},
-                 {"indices", indices},
-                 {"logits", logits.data != nullptr ? logits : matrix_ref{}},
-                 {"lse", lse_column}},
-                false);
+  const std::initializer_list<operand> outputs = {
+      {"probabilities", probabilities},
+      {"indices", indices},
+      {"logits", logits.data != nullptr ? logits : matrix_ref{}},
+      {"lse", lse_column}};
+  check_overlap(name, {"x", x}, outputs, false);
   return {.function = name,
           .x = x,
           .indices = indices,
@@ -157,7 +232,8 @@ inline topk_problem checked_softmax_topk(const const_matrix_ref& x, const matrix
           .probabilities = probabilities,
           .lse = lse,
           .scale = scale,
-          .policy = options.empty_row};
+          .policy = options.empty_row,
+          .edits = checked_edits(name, options.edits, x, outputs)};
 }
 
 inline fold_problem checked_fold(const const_matrix_ref& x_part, const partials_ref& partials,
@@ -168,7 +244,36 @@ inline fold_problem checked_fold(const const_matrix_ref& x_part, const partials_
       check_partials({name, "partials"}, partials, x_part.rows, arithmetic_type(x_part.type));
   const double scale = check_scale(name, options.scale, x_part.type);
   check_overlap(name, {"x_part", x_part}, {{"partials", states}}, false);
-  return {x_part, partials, scale};
+  return {x_part, partials, scale,
+          checked_edits(name, options.edits, x_part, {{"partials", states}})};
+}
+
+inline scan_problem checked_scan(const const_matrix_ref& x, const matrix_ref& lse,
+                                 const scan_options& options) {
+  constexpr const char* name = "scan";
+  check_input({name, "x"}, x);
+  check_output({name, "lse"}, lse, x.rows, x.cols, x.type);
+  const double scale = check_scale(name, options.scale, x.type);
+  const auto states = [&](const char* argument, const const_partials_ref& p) {
+    return p.data == nullptr && p.size == 0
+               ? const_matrix_ref{}
+               : check_partials({name, argument}, p, x.rows, arithmetic_type(x.type));
+  };
+  const const_matrix_ref before = states("carry_in", options.carry_in);
+  const const_matrix_ref after = states("carry_out", options.carry_out);
+  check_overlap(name, {"x", x}, {{"lse", lse}}, true);
+  check_overlap(name, {"x", x}, {{"carry_out", after}}, false);
+  check_overlap(name, {"carry_in", before}, {{"lse", lse}}, false);
+  check_overlap(name, {"carry_in", before}, {{"carry_out", after}}, true);
+  check_overlap(name, {"lse", lse}, {{"carry_out", after}}, false);
+  return {x,
+          lse,
+          scale,
+          options.exclusive,
+          options.reverse,
+          options.carry_in,
+          options.carry_out,
+          checked_edits(name, options.edits, x, {{"lse", lse}, {"carry_out", after}})};
 }
 
 inline combine_problem checked_combine(const const_partials_ref& more,
@@ -194,7 +299,13 @@ inline normalize_problem checked_normalize(bool log, const const_matrix_ref& x_p
   check_empty_row(name, options.empty_row);
   check_overlap(name, {"x_part", x_part}, {{"y", y}}, true);
   check_overlap(name, {"partials", states}, {{"y", y}}, false);
-  return {x_part, partials, y, scale, options.empty_row, log};
+  return {x_part,
+          partials,
+          y,
+          scale,
+          options.empty_row,
+          log,
+          checked_edits(name, options.edits, x_part, {{"y", y}})};
 }
 
 inline state_problem checked_logsumexp(const const_partials_ref& partials, const vector_ref& lse) {
@@ -213,7 +324,11 @@ inline topk_problem checked_fold_topk(const const_matrix_ref& x_part, const part
           .values = values,
           .partials = partials,
           .scale = scale,
-          .column_offset = options.column_offset};
+          .column_offset = options.column_offset,
+          .edits = checked_edits(
+              name, options.edits, x_part,
+              {{"partials", states_matrix(partials)}, {"values", values}, {"indices", indices}}),
+          .makes_parts = true};
 }
 
 inline lists_problem checked_combine_topk(const const_matrix_ref& more_values,

@@ -90,12 +90,15 @@ struct row_state {
   static constexpr Wide infinity = std::numeric_limits<Wide>::infinity();
   static constexpr Wide nan = std::numeric_limits<Wide>::quiet_NaN();
 
-  /// scale * x; a zero scale makes every number 0 but keeps -infinity and NaN.
+  /// scale * x; a zero scale makes every number 0 but keeps -infinity and NaN. A product that is
+  /// past the range of the library's arithmetic is infinite, as it is there.
   [[nodiscard]] Wide scaled(Wide x) const noexcept {
     if (scale == 0) {
       return x == -infinity || std::isnan(x) ? x : Wide{0};
     }
-    return scale * x;
+    using arithmetic = std::conditional_t<std::is_same_v<Wide, double>, float, double>;
+    const arithmetic product = static_cast<arithmetic>(scale) * static_cast<arithmetic>(x);
+    return std::isinf(product) ? static_cast<Wide>(product) : scale * x;
   }
 
   /// The scaled maximum.
@@ -186,20 +189,106 @@ template <wide Wide>
   return fold(row, scale).logsumexp();
 }
 
+/// The logsumexp of each prefix of a row, of 0 to all elements, and of what comes before it.
+template <wide Wide>
+[[nodiscard]] std::vector<Wide> scan(std::span<const Wide> row, double scale,
+                                     const max_sum<Wide>& before = {}) {
+  row_state<Wide> rules;  // for what scaling makes of an element
+  rules.scale = effective_scale<Wide>(scale);
+  constexpr Wide infinity = row_state<Wide>::infinity;
+  Wide max = before.max;
+  Wide sum = before.sum;
+  std::vector<Wide> logs;
+  const auto log_now = [&] {
+    logs.push_back(std::isnan(max) || std::isnan(sum) ? row_state<Wide>::nan
+                   : max == infinity                  ? infinity
+                   : sum == 0                         ? -infinity
+                                                      : max + std::log(sum));
+  };
+  log_now();
+  for (const Wide x : row) {
+    const Wide value = rules.scaled(x);
+    if (std::isnan(value)) {
+      max = value;
+    } else if (value == infinity) {
+      max = std::isnan(max) ? max : value;
+    } else if (value > max) {
+      sum = (sum == 0 ? 0 : sum * std::exp(max - value)) + 1;
+      max = value;
+    } else if (value > -infinity && max < infinity) {
+      sum += std::exp(value - max);
+    }
+    log_now();
+  }
+  return logs;
+}
+
+/// The gradient of softmax or log-softmax with respect to one row, dx = s (t - w sum of t), where
+/// (w, t) is (y, y dy) for softmax and (exp y, dy) for log-softmax; with what its error is
+/// measured by. A sum that is not finite makes the row NaN.
+template <wide Wide>
+struct gradient {
+  Wide scale = 1;
+  bool log = false;
+  Wide sum = 0;        ///< of t
+  Wide magnitude = 0;  ///< of abs(t)
+
+  /// y, or exp(y) as the library's arithmetic has it: infinite past its range.
+  [[nodiscard]] Wide weight(Wide y) const noexcept {
+    using arithmetic = std::conditional_t<std::is_same_v<Wide, double>, float, double>;
+    const Wide e = std::exp(y);
+    return !log ? y
+           : e > static_cast<Wide>(std::numeric_limits<arithmetic>::max())
+               ? std::numeric_limits<Wide>::infinity()
+               : e;
+  }
+  [[nodiscard]] Wide term(Wide y, Wide dy) const noexcept { return log ? dy : y * dy; }
+
+  [[nodiscard]] Wide dx(Wide y, Wide dy) const noexcept {
+    return log ? scale * (dy - weight(y) * sum) : scale * (y * (dy - sum));
+  }
+  /// The bound of dx is (16 + log2 cols) u times this.
+  [[nodiscard]] Wide size(Wide y, Wide dy) const noexcept {
+    return std::abs(scale) * (std::abs(weight(y)) * magnitude + std::abs(term(y, dy)));
+  }
+};
+
+template <wide Wide>
+[[nodiscard]] gradient<Wide> backward(bool log, std::span<const Wide> y, std::span<const Wide> dy,
+                                      double scale = 1) {
+  gradient<Wide> g{effective_scale<Wide>(scale), log};
+  compensated_sum<Wide> sum;
+  compensated_sum<Wide> magnitude;
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    const Wide term = g.term(y[i], dy[i]);
+    sum.add(term);
+    magnitude.add(std::abs(term));
+  }
+  const bool finite = std::isfinite(sum.value());
+  g.sum = finite ? sum.value() : std::numeric_limits<Wide>::quiet_NaN();
+  g.magnitude = magnitude.value();
+  return g;
+}
+
 /// The order of top-k by value: NaN, then +infinity down to -infinity, +0 equal to -0.
 template <class T>
 [[nodiscard]] bool ranks_above(T a, T b) noexcept {
   return std::isnan(a) ? !std::isnan(b) : a > b;
 }
 
-/// Columns of the k largest elements in order. A stable sort keeps equal values by index.
+/// Columns of the k largest elements in order, equal ones by column.
 template <class T>
 [[nodiscard]] std::vector<std::int64_t> topk(std::span<const T> row, std::size_t k) {
   std::vector<std::int64_t> columns(row.size());
   std::iota(columns.begin(), columns.end(), std::int64_t{0});
-  std::stable_sort(columns.begin(), columns.end(), [&](std::int64_t a, std::int64_t b) {
-    return ranks_above(row[static_cast<std::size_t>(a)], row[static_cast<std::size_t>(b)]);
-  });
+  const auto above = [&](std::int64_t a, std::int64_t b) {
+    const T x = row[static_cast<std::size_t>(a)];
+    const T y = row[static_cast<std::size_t>(b)];
+    return ranks_above(x, y) || (!ranks_above(y, x) && a < b);
+  };
+  const auto end = columns.begin() + static_cast<std::ptrdiff_t>(k);
+  std::nth_element(columns.begin(), end, columns.end(), above);
+  std::sort(columns.begin(), end, above);
   columns.resize(k);
   return columns;
 }

@@ -3,6 +3,7 @@
 /// row_states: arithmetic by the entry points, on any backend.
 #include <core/check_lists.hpp>
 #include <core/column_ranges.hpp>
+#include <core/floating_point.hpp>
 
 #include <softfold/buffer.hpp>
 #include <softfold/row_states.hpp>
@@ -98,11 +99,12 @@ std::size_t list_elements(const char* function, std::int64_t rows, std::int64_t 
 }  // namespace
 
 row_states::row_states(dtype type, std::int64_t rows, std::int64_t k, double scale)
-    : type_(type), rows_(rows), k_(k) {
+    : type_(type), rows_(rows), k_(k), scale_(scale) {
+  const core::default_floating_point environment;
   constexpr const char* name = "row_states";
   core::check_state_type({name, "type"}, type);
   const std::size_t elements = list_elements(name, rows, k);
-  scale_ = core::check_scale(name, scale, type);
+  scale_ = core::check_scale(name, scale_, type);  // from memory, after the environment is set
   try {
     partials_.resize(static_cast<std::size_t>(rows) * 2 * size_of(type));
     values_.resize(elements * size_of(type));
@@ -135,7 +137,9 @@ const_matrix_ref row_states::indices() const noexcept {
   return {indices_.data(), dtype::i64, rows_, k_, k_};
 }
 
-void row_states::fold(queue& q, const_matrix_ref x_part, std::int64_t column_offset) {
+void row_states::fold(queue& q, const_matrix_ref x_part, std::int64_t column_offset,
+                      const row_edits& edits) {
+  const core::default_floating_point environment;
   constexpr const char* name = "row_states::fold";
   if (x_part.rows != rows_) {
     core::fail(errc::invalid_argument, {name, "x_part"}, ".rows", std::to_string(x_part.rows),
@@ -153,7 +157,7 @@ void row_states::fold(queue& q, const_matrix_ref x_part, std::int64_t column_off
   row_states result(type_, rows_, k_, scale_);
   device_states part(q, type_, rows_, k_);
   fold_topk(q, x_part, part.partials(), part.values(), part.indices(),
-            {.scale = scale_, .column_offset = column_offset});
+            {.scale = scale_, .column_offset = column_offset, .edits = edits});
   device_states before(q, type_, rows_, k_);
   if (!columns_.empty()) {
     before.upload(q, *this);
@@ -166,6 +170,7 @@ void row_states::fold(queue& q, const_matrix_ref x_part, std::int64_t column_off
 }
 
 void row_states::combine(queue& q, const row_states& more) {
+  const core::default_floating_point environment;
   constexpr const char* name = "row_states::combine";
   check_alike(name, *this, more);
   if (more.rows_ != rows_) {
@@ -187,6 +192,7 @@ void row_states::combine(queue& q, const row_states& more) {
 }
 
 void row_states::append_rows(const row_states& more) {
+  const core::default_floating_point environment;
   constexpr const char* name = "row_states::append_rows";
   check_alike(name, *this, more);
   if (&more == this) {
@@ -216,6 +222,7 @@ void row_states::append_rows(const row_states& more) {
 
 void row_states::finish(queue& q, vector_ref lse, matrix_ref probabilities,
                         softfold::empty_row policy) const {
+  const core::default_floating_point environment;
   constexpr const char* name = "row_states::finish";
   const_matrix_ref lse_column;
   if (lse.data != nullptr || lse.size != 0) {
@@ -248,7 +255,7 @@ void row_states::finish(queue& q, vector_ref lse, matrix_ref probabilities,
   }
   q.wait();
   const std::size_t row_bytes = static_cast<std::size_t>(k_) * size_of(type_);
-  for (std::int64_t r = 0; r < rows_ && !packed.empty(); ++r) {
+  for (std::int64_t r = 0; r < rows_ && wants_probabilities && k_ > 0; ++r) {
     std::memcpy(static_cast<std::byte*>(probabilities.data) +
                     static_cast<std::size_t>(r * probabilities.stride) * size_of(type_),
                 &packed[static_cast<std::size_t>(r) * row_bytes], row_bytes);

@@ -3,6 +3,7 @@
 /// The byte format of row_states, as docs/state_format.md describes it.
 #include <core/check_lists.hpp>
 #include <core/column_ranges.hpp>
+#include <core/floating_point.hpp>
 #include <core/topk.hpp>
 
 #include <softfold/row_states.hpp>
@@ -11,8 +12,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
@@ -136,17 +139,99 @@ void check_ranges(std::span<const column_range> columns) {
   }
 }
 
+/// Whether some row of so many columns has that state, with room for rounding.
 template <class T>
-void check_state(const row_states& states, std::int64_t r) {
+bool can_be_state(const max_sum<T>& s, double columns) {
+  constexpr T infinity = std::numeric_limits<T>::infinity();
+  if (s.max == -infinity) {
+    return s.sum == 0;
+  }
+  if (columns == 0 || s.sum < 0) {
+    return false;
+  }
+  if (std::isnan(s.max) || s.max == infinity) {
+    return std::isnan(s.max) || s.sum > 0;
+  }
+  // The maximum adds 1 and no column more, relative to the rounded maximum: that may be 32 away
+  // from the exact one (docs/semantics.md). Twice as much for the rounding of the sum.
+  const double unit = std::numeric_limits<T>::epsilon() / 2;
+  const double room = 2 * std::exp(std::min(std::fabs(double{s.max}) * unit, 32.0));
+  return double{s.sum} * room >= 1 && double{s.sum} <= columns * room;
+}
+
+template <class T>
+void check_state(const row_states& states, std::int64_t r, std::int64_t columns) {
   const max_sum<T>& s = static_cast<const max_sum<T>*>(states.partials().data)[r];
-  if (s.sum < 0) {
-    refuse("row " + std::to_string(r) + " has a negative sum");
+  if (!can_be_state(s, static_cast<double>(columns))) {
+    refuse("row " + std::to_string(r) + " has max " + core::text_of(double{s.max}) + " and sum " +
+           core::text_of(double{s.sum}) + ", which no row of " + std::to_string(columns) +
+           " columns has");
   }
 }
 
-/// A list of the covered columns, in order, as long as they allow.
+/// The least maximum, up to rounding, of a row that has the element `x`; NaN for a NaN.
 template <class T>
-void check_list(const row_states& states, std::int64_t r, std::int64_t present) {
+double least_maximum(double x, double scale) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  constexpr double largest{std::numeric_limits<T>::max()};
+  if (!std::isfinite(x)) {
+    return scale == 0 && x == infinity ? 0 : scale == 0 ? x : scale * x;
+  }
+  const double scaled = scale * x;
+  // Products past the type's range may have become infinite, and small ones 0.
+  const double in_range = scaled < -largest ? -infinity : std::min(scaled, largest);
+  return in_range - (std::fabs(in_range) * 4 * double{std::numeric_limits<T>::epsilon()} +
+                     double{std::numeric_limits<T>::min()});
+}
+
+/// That the maximum is not below the scaled elements of the list.
+template <class T>
+void check_maximum(const row_states& states, std::int64_t r) {
+  const double max{static_cast<const max_sum<T>*>(states.partials().data)[r].max};
+  const double first{static_cast<const T*>(states.values().data)[r * states.k()]};
+  const double least = least_maximum<T>(first, states.scale());
+  if (std::isnan(least) ? !std::isnan(max) : max < least) {
+    refuse("row " + std::to_string(r) + " has max " + core::text_of(max) +
+           ", which is below the scaled first element of its list, " + core::text_of(first));
+  }
+}
+
+/// Finds columns that are in a list twice.
+class repeated_columns {
+ public:
+  /// One mark for each column where that takes no more memory than the bytes that are read.
+  repeated_columns(const row_states& states, std::size_t bytes)
+      : marks_(states.columns().empty() ||
+                       static_cast<std::size_t>(states.columns().back().end) > bytes / 8
+                   ? 0
+                   : static_cast<std::size_t>(states.columns().back().end),
+               -1) {}
+
+  /// A column that is in the row's list twice, -1 if there is none. All are covered ones.
+  std::int64_t in(std::span<const std::int64_t> list, std::int64_t row) {
+    if (marks_.empty()) {
+      sorted_.assign(list.begin(), list.end());
+      std::sort(sorted_.begin(), sorted_.end());
+      const auto twice = std::adjacent_find(sorted_.begin(), sorted_.end());
+      return twice == sorted_.end() ? -1 : *twice;
+    }
+    for (const std::int64_t column : list) {
+      if (std::exchange(marks_[static_cast<std::size_t>(column)], row) == row) {
+        return column;
+      }
+    }
+    return -1;
+  }
+
+ private:
+  std::vector<std::int64_t> marks_;  // the last row whose list has the column
+  std::vector<std::int64_t> sorted_;
+};
+
+/// A list of the covered columns, in order, each once, as long as they allow.
+template <class T>
+void check_list(const row_states& states, std::int64_t r, std::int64_t present,
+                repeated_columns& repeated) {
   const std::int64_t k = states.k();
   const core::sorted_list<const T, const std::int64_t> list{
       static_cast<const T*>(states.values().data) + r * k,
@@ -161,14 +246,24 @@ void check_list(const row_states& states, std::int64_t r, std::int64_t present) 
              std::to_string(list.indices[i]) + " is not of the columns folded, or out of order");
     }
   }
+  const std::span<const std::int64_t> columns(list.indices, static_cast<std::size_t>(present));
+  if (const std::int64_t twice = repeated.in(columns, r); twice >= 0) {
+    refuse("row " + std::to_string(r) + ": index " + std::to_string(twice) +
+           " is in the list twice");
+  }
 }
 
 template <class T>
-void check_rows(const row_states& states) {
-  const std::int64_t present = std::min(states.k(), states.column_count());
+void check_rows(const row_states& states, std::size_t bytes) {
+  const std::int64_t columns = states.column_count();
+  const std::int64_t present = std::min(states.k(), columns);
+  repeated_columns repeated(states, bytes);
   for (std::int64_t r = 0; r < states.rows(); ++r) {
-    check_state<T>(states, r);
-    check_list<T>(states, r, present);
+    check_state<T>(states, r, columns);
+    check_list<T>(states, r, present, repeated);
+    if (present > 0) {
+      check_maximum<T>(states, r);
+    }
   }
 }
 
@@ -200,6 +295,7 @@ std::vector<std::byte> row_states::to_bytes() const {
 }
 
 row_states row_states::from_bytes(std::span<const std::byte> bytes) {
+  const core::default_floating_point environment;  // elements are compared
   const header h = read_header(bytes);
   if (const std::uint64_t expected = expected_bytes(h); bytes.size() != expected) {
     refuse((bytes.size() < expected ? "truncated: " : "bytes after the states: ") +
@@ -227,7 +323,7 @@ row_states row_states::from_bytes(std::span<const std::byte> bytes) {
     get_all<T>(states.partials_, from);
     get_all<T>(states.values_, from);
     get_all<std::int64_t>(states.indices_, from);
-    check_rows<T>(states);
+    check_rows<T>(states, bytes.size());
   };
   h.type == dtype::f64 ? get_rows(double{}) : get_rows(float{});
   return states;

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The order of top-k, and sorted lists of k elements as a monoid.
+/// The order of top-k, and the combination of sorted lists of k elements.
 ///
 /// The order is total: NaN, then +infinity down to -infinity with +0 equal to -0; equal values
 /// by lower index. It is the order of unsigned keys, larger first, so that it is the same on
 /// every backend and merging lists in any order gives the one answer.
 #pragma once
 
-#include <core/monoid.hpp>
-
 #include <softfold/dtype.hpp>
 
 #include <bit>
-#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
@@ -64,51 +61,6 @@ SOFTFOLD_HD constexpr bool ranks_before(const ranked<T>& a, const ranked<T>& b) 
   return ka != kb ? ka > kb : a.index < b.index;
 }
 
-/// The best K elements of a part in order, absent elements last.
-template <class T, int K>
-struct topk_list {
-  static_assert(K > 0);
-  ranked<T> items[static_cast<std::size_t>(K)];
-
-  /// Inserts one element: O(1) if it ranks after the list's last, else O(K).
-  SOFTFOLD_HD constexpr void insert(ranked<T> candidate) {
-    if (!ranks_before(candidate, items[K - 1])) {
-      return;
-    }
-    int i = K - 1;
-    for (; i > 0 && ranks_before(candidate, items[i - 1]); --i) {
-      items[i] = items[i - 1];
-    }
-    items[i] = candidate;
-  }
-};
-
-/// Sorted lists under merge. With max_sum_monoid in a product_monoid: softmax + top-k in one
-/// fold.
-template <class T, int K>
-struct topk_monoid {
-  using value_type = topk_list<T, K>;
-
-  SOFTFOLD_HD static constexpr value_type identity() { return {}; }
-
-  SOFTFOLD_HD static constexpr value_type lift(T value, std::int64_t index) {
-    value_type list{};
-    list.items[0] = {value, index};
-    return list;
-  }
-
-  SOFTFOLD_HD static constexpr value_type combine(const value_type& a, const value_type& b) {
-    value_type merged{};
-    int from_a = 0;
-    for (int i = 0; i < K; ++i) {
-      const int from_b = i - from_a;
-      merged.items[i] =
-          ranks_before(b.items[from_b], a.items[from_a]) ? b.items[from_b] : a.items[from_a++];
-    }
-    return merged;
-  }
-};
-
 /// One row's sorted list of a run-time length, in the caller's memory. Entries of negative index
 /// are absent.
 template <class T, class Index>
@@ -125,8 +77,8 @@ struct sorted_list {
   }
 };
 
-/// topk_monoid's combine on such lists of k entries, in place: `to` becomes the k best of both.
-/// O(k), no other memory. Of lists that are not sorted, it makes some k of their entries.
+/// The combination of such lists of k entries, in place: `to` becomes the k best of both. O(k), no
+/// other memory. Of lists that are not sorted, it makes some k of their entries.
 template <class T, class Index>
 SOFTFOLD_HD constexpr void combine_sorted(const sorted_list<const T, const Index>& more,
                                           const sorted_list<T, Index>& to, std::int64_t k) {
@@ -149,9 +101,5 @@ SOFTFOLD_HD constexpr void combine_sorted(const sorted_list<const T, const Index
     }
   }
 }
-
-/// Softmax + top-k: (m, d, best K) as one monoid.
-template <class T, int K>
-using softmax_topk_monoid = product_monoid<max_sum_monoid<T>, topk_monoid<T, K>>;
 
 }  // namespace softfold::core

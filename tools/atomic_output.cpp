@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,58 +19,117 @@ namespace softfold::tool {
 namespace {
 
 // Short, so that it fits wherever the target's own name fits.
-std::string temporary_beside(const std::string& target) {
+std::string temporary_name() {
   std::random_device random;
   char name[32];
   std::snprintf(name, sizeof name, ".softfold-%08x%08x.tmp", static_cast<unsigned>(random()),
                 static_cast<unsigned>(random()));
-  return std::filesystem::path(target).replace_filename(name).string();
+  return name;
+}
+
+mode_t mode_of_new_files() {
+  const mode_t mask = umask(0);  // there is no other way to read it
+  umask(mask);
+  return 0666 & ~mask;
+}
+
+// Both names keep a file, so that a failure later can be undone.
+bool exchange(const std::string& a, const std::string& b) {
+  return renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0;
+}
+
+bool written_through(int file) {
+  int result = 0;
+  do {
+    result = fsync(file);
+  } while (result != 0 && errno == EINTR);
+  return result == 0 || errno == EINVAL;  // EINVAL: the file system has no fsync
 }
 
 }  // namespace
 
-atomic_output::atomic_output(const std::string& path, const mapped_file& input)
-    : path_(path), target_(path) {
+atomic_output::atomic_output(const output_target& target, const mapped_file& input,
+                             std::uint64_t bytes)
+    : path_(target.path), target_(target.path), sync_(target.sync) {
+  find_target(input);
+  check_space(bytes);
+  open_temporary();
+}
+
+void atomic_output::find_target(const mapped_file& input) {
   struct stat status = {};
-  const bool exists = stat(path.c_str(), &status) == 0;
-  if (exists) {
+  replaces_ = stat(path_.c_str(), &status) == 0;
+  if (!replaces_ && errno != ENOENT) {
+    throw system_failure(path_, "cannot write");
+  }
+  if (!replaces_) {
+    if (lstat(path_.c_str(), &status) == 0) {
+      throw failure(path_, "cannot write: is a symbolic link to nothing");
+    }
+    mode_ = mode_of_new_files();
+  } else {
     if (input.is(status)) {
-      throw failure(path, "output is the same file as the input");
+      throw failure(path_, "output is the same file as the input");
     }
     if (S_ISDIR(status.st_mode)) {
-      throw failure(path, "cannot write: is a directory");
+      throw failure(path_, "cannot write: is a directory");
     }
     if (!S_ISREG(status.st_mode)) {
-      throw failure(path, "cannot write: is not a regular file");
+      throw failure(path_, "cannot write: is not a regular file");
     }
-    if (access(path.c_str(), W_OK) != 0) {
-      throw system_failure(path, "cannot write");
+    if (access(path_.c_str(), W_OK) != 0) {
+      throw system_failure(path_, "cannot write");
     }
-    std::error_code ignored;
-    const std::filesystem::path real = std::filesystem::canonical(path, ignored);
-    target_ = real.empty() ? path : real.string();
+    mode_ = status.st_mode & 0777;
+    std::error_code error;
+    target_ = std::filesystem::canonical(path_, error).string();
+    if (error) {
+      throw failure(path_, "cannot write: " + error.message());
+    }
   }
-  if (std::filesystem::path(target_).filename().empty()) {
-    throw failure(path, "cannot write: no file name");
+  const std::filesystem::path parts(target_);
+  if (parts.filename().empty()) {
+    throw failure(path_, "cannot write: no file name");
   }
-  temporary_ = temporary_beside(target_);
-  slot_ = remove_on_signal(temporary_.c_str());
-  if (slot_ < 0) {
-    throw failure(path, "cannot write: the path is too long");
+  directory_ = parts.has_parent_path() ? parts.parent_path().string() : ".";
+}
+
+void atomic_output::check_space(std::uint64_t bytes) const {
+  struct statvfs status = {};
+  if (statvfs(directory_.c_str(), &status) != 0 || status.f_blocks == 0) {
+    return;  // not every file system knows; the writes will tell
   }
-  file_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (file_ < 0) {
-    const failure error = system_failure(path, "cannot write");
-    forget_slot(slot_);
-    throw error;
-  }
-  if (exists) {
-    // A replaced file keeps its permissions; not being allowed to is no reason to fail.
-    [[maybe_unused]] const int result = fchmod(file_, status.st_mode & 07777);
+  std::uint64_t free = 0;
+  if (!__builtin_mul_overflow(std::uint64_t{status.f_bfree}, std::uint64_t{status.f_frsize},
+                              &free) &&
+      free < bytes) {
+    throw failure(path_, "cannot write: the result has " + std::to_string(bytes) +
+                             " bytes, its file system has " + std::to_string(free) + " free");
   }
 }
 
-atomic_output::~atomic_output() { discard(); }
+void atomic_output::open_temporary() {
+  const uninterrupted now;
+  temporary_ = (std::filesystem::path(target_).replace_filename(temporary_name())).string();
+  slot_ = remove_on_signal(temporary_.c_str());
+  if (slot_ < 0) {
+    throw failure(path_, "cannot write: the path is too long");
+  }
+  // For nobody else's eyes before it is in place: the older target may be as private.
+  file_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (file_ < 0) {
+    const failure error = system_failure(path_, "cannot write");
+    forget_slot(slot_);
+    throw error;
+  }
+}
+
+atomic_output::~atomic_output() {
+  if (file_ >= 0) {
+    close(file_);
+  }
+  remove_temporary();
+}
 
 void atomic_output::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
@@ -87,46 +147,95 @@ void atomic_output::write(std::span<const std::byte> bytes) {
 
 void atomic_output::commit(std::initializer_list<atomic_output*> outputs) {
   for (atomic_output* output : outputs) {
-    output->close();  // some file systems report a full disk only here
+    output->finish();
   }
-  auto renamed = outputs.begin();
-  try {
-    for (; renamed != outputs.end(); ++renamed) {
-      (*renamed)->rename();
+  {
+    const uninterrupted now;
+    auto placed = outputs.begin();
+    try {
+      for (; placed != outputs.end(); ++placed) {
+        (*placed)->put_in_place(outputs.size() > 1);
+      }
+    } catch (...) {
+      for (auto output = outputs.begin(); output != placed; ++output) {
+        (*output)->take_back();
+      }
+      throw;
     }
-  } catch (...) {
-    for (auto output = outputs.begin(); output != renamed; ++output) {
-      unlink((*output)->target_.c_str());
+    for (atomic_output* output : outputs) {
+      output->remove_temporary();  // the older target, if there was one
     }
-    throw;
+  }
+  const std::string* synced = nullptr;
+  for (const atomic_output* output : outputs) {
+    if (synced == nullptr || *synced != output->directory_) {
+      output->sync_directory();
+      synced = &output->directory_;
+    }
   }
 }
 
-void atomic_output::close() {
-  const int result = ::close(file_);
+/// All bytes are in the file, and some file systems report a full disk only when it is closed.
+void atomic_output::finish() {
+  // A file system may have no permissions to set.
+  const bool has_mode = fchmod(file_, mode_) == 0 || errno == EPERM;
+  if (!has_mode || (sync_ && !written_through(file_))) {
+    throw system_failure(path_, "cannot write");
+  }
+  const int result = close(file_);
   file_ = -1;
-  if (result != 0) {
+  if (result != 0 && errno != EINTR) {
     throw system_failure(path_, "cannot write");
   }
 }
 
-void atomic_output::rename() {
+void atomic_output::put_in_place(bool keep_old) {
+  if (keep_old && replaces_) {
+    if (exchange(temporary_, target_)) {
+      return;
+    }
+    // EINVAL: the file system cannot do it. ENOENT: the older target has gone.
+    if (errno != EINVAL && errno != ENOSYS && errno != ENOENT) {
+      throw system_failure(path_, "cannot write");
+    }
+  }
   if (std::rename(temporary_.c_str(), target_.c_str()) != 0) {
     throw system_failure(path_, "cannot write");
   }
   temporary_.clear();
   forget_slot(slot_);
-  slot_ = -1;
 }
 
-void atomic_output::discard() noexcept {
-  if (file_ >= 0) {
-    ::close(file_);
-    file_ = -1;
+void atomic_output::take_back() noexcept {
+  if (temporary_.empty()) {
+    unlink(target_.c_str());
+  } else {
+    exchange(temporary_, target_);
   }
-  if (!temporary_.empty()) {
-    unlink(temporary_.c_str());
+}
+
+void atomic_output::remove_temporary() noexcept {
+  if (!temporary_.empty() && (unlink(temporary_.c_str()) == 0 || errno == ENOENT)) {
+    temporary_.clear();
     forget_slot(slot_);
+  }
+}
+
+void atomic_output::sync_directory() const {
+  if (!sync_) {
+    return;
+  }
+  const int directory = open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory < 0 && errno == EACCES) {
+    return;  // one that may be written but not read cannot be opened for this
+  }
+  const bool synced = directory >= 0 && written_through(directory);
+  const failure error = system_failure(path_, "is written, but may not survive a power failure");
+  if (directory >= 0) {
+    close(directory);
+  }
+  if (!synced) {
+    throw error;
   }
 }
 

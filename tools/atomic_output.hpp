@@ -3,7 +3,10 @@
 /// An output file that appears whole or not at all.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <span>
 #include <string>
@@ -12,13 +15,20 @@ namespace softfold::tool {
 
 class mapped_file;
 
+/// Where a result goes, and how.
+struct output_target {
+  std::string path;
+  bool sync = true;  ///< wait until it is on the disk, so that it survives a power failure
+};
+
 /// Bytes go to a temporary file in the target's directory; commit() renames it. Whatever ends
 /// the program before that (an exception, or a signal that install_signal_handlers() handles)
 /// removes the temporary file and leaves an older target as it was.
 class atomic_output {
  public:
-  /// Throws failure if `path` is the input, is not a regular file, or cannot be written.
-  atomic_output(const std::string& path, const mapped_file& input);
+  /// Throws failure if the path is the input, is not a regular file, cannot be written, or if its
+  /// file system has less than `bytes` free.
+  atomic_output(const output_target& target, const mapped_file& input, std::uint64_t bytes);
   ~atomic_output();
   atomic_output(const atomic_output&) = delete;
   atomic_output& operator=(const atomic_output&) = delete;
@@ -26,17 +36,26 @@ class atomic_output {
   /// Appends.
   void write(std::span<const std::byte> bytes);
 
-  /// Puts all outputs in place; if one of them fails, none of them stays.
+  /// Puts all outputs in place; if one of them fails, all are as they were.
   static void commit(std::initializer_list<atomic_output*> outputs);
 
  private:
-  void close();
-  void rename();
-  void discard() noexcept;
+  void find_target(const mapped_file& input);
+  void check_space(std::uint64_t bytes) const;
+  void open_temporary();
+  void finish();
+  void put_in_place(bool keep_old);
+  void take_back() noexcept;
+  void remove_temporary() noexcept;
+  void sync_directory() const;
 
   std::string path_;       // as the user wrote it
   std::string target_;     // behind symbolic links
+  std::string directory_;  // of the target
   std::string temporary_;  // empty when there is nothing to remove
+  bool sync_;
+  bool replaces_ = false;  // whether there is an older target
+  mode_t mode_ = 0;        // what the target gets
   int file_ = -1;
   int slot_ = -1;
 };

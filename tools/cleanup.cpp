@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cleanup.hpp"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <array>
@@ -20,8 +21,15 @@ struct slot {
 std::array<slot, 8> slots;
 std::atomic<const char*> mapped_path = nullptr;
 std::atomic<bool> reports_error = false;
+std::atomic<bool> ending = false;  // a handler runs
+std::atomic<bool> held = false;    // an `uninterrupted` exists
 
+// The thread that holds has its signals blocked, so this one is another.
 void remove_files() noexcept {
+  ending.store(true);
+  while (held.load()) {
+    poll(nullptr, 0, 1);
+  }
   for (const slot& s : slots) {
     if (s.used.load()) {
       unlink(s.path.data());
@@ -57,11 +65,6 @@ extern "C" void end_by_bus_error(int number) {
 }
 
 void handle(int number, void (*handler)(int)) noexcept {
-  struct sigaction old = {};
-  sigaction(number, nullptr, &old);
-  if (old.sa_handler == SIG_IGN) {
-    return;
-  }
   struct sigaction action = {};
   action.sa_handler = handler;
   sigemptyset(&action.sa_mask);
@@ -71,11 +74,46 @@ void handle(int number, void (*handler)(int)) noexcept {
 }  // namespace
 
 void install_signal_handlers() {
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
-    handle(number, end_by_signal);
+  const auto disposition = [](int number) {
+    struct sigaction now = {};
+    sigaction(number, nullptr, &now);
+    return now.sa_handler;
+  };
+  const auto end_by = [&](int number) {
+    if (disposition(number) == SIG_DFL) {  // not ignored, and no sanitizer's
+      handle(number, end_by_signal);
+    }
+  };
+  for (const int number : {SIGHUP,  SIGINT,    SIGQUIT, SIGILL,  SIGTRAP, SIGABRT, SIGFPE,
+                           SIGUSR1, SIGSEGV,   SIGUSR2, SIGPIPE, SIGALRM, SIGTERM, SIGSTKFLT,
+                           SIGXCPU, SIGVTALRM, SIGPROF, SIGIO,   SIGPWR,  SIGSYS}) {
+    end_by(number);
   }
-  handle(SIGBUS, end_by_bus_error);
+  for (int number = SIGRTMIN; number <= SIGRTMAX; ++number) {
+    end_by(number);
+  }
+  if (disposition(SIGBUS) != SIG_IGN) {
+    handle(SIGBUS, end_by_bus_error);
+  }
   signal(SIGXFSZ, SIG_IGN);  // a write over the limit then fails with EFBIG
+}
+
+uninterrupted::uninterrupted() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before_);
+  held.store(true);
+  if (ending.load()) {  // in another thread
+    held.store(false);
+    for (;;) {
+      pause();
+    }
+  }
+}
+
+uninterrupted::~uninterrupted() {
+  held.store(false);
+  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
 int remove_on_signal(const char* path) {

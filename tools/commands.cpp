@@ -24,6 +24,12 @@ void add_threads(CLI::App& command, int& threads) {
       });
 }
 
+void add_no_sync(CLI::App& command, bool& sync) {
+  command.add_flag_callback(
+      "--no-sync", [&sync] { sync = false; },
+      "Do not wait until the result is on the disk: faster, but a power failure may lose it");
+}
+
 void add_input(CLI::App& command, matrix_options& options) {
   command
       .add_option("IN.npy", options.input,

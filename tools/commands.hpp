@@ -18,6 +18,7 @@ void add_info(CLI::App& app);
 void add_softmax(CLI::App& app);
 void add_logsumexp(CLI::App& app);
 void add_topk(CLI::App& app);
+void add_sample(CLI::App& app);
 void add_fold(CLI::App& app);
 void add_merge(CLI::App& app);
 void add_finish(CLI::App& app);
@@ -35,6 +36,8 @@ std::string version_text();
 
 void add_version(CLI::App& command);
 void add_threads(CLI::App& command, int& threads);
+/// --no-sync, which clears `sync`.
+void add_no_sync(CLI::App& command, bool& sync);
 void add_input(CLI::App& command, matrix_options& options);
 void add_numeric_options(CLI::App& command, matrix_options& options);
 

@@ -17,7 +17,7 @@ namespace {
 
 struct finish_command {
   std::string input;
-  std::string stem;
+  output_target stem;  // of the names of the files
   softfold::empty_row empty_row = softfold::empty_row::nan;
   bool logits = false;
   std::string labels;
@@ -26,7 +26,10 @@ struct finish_command {
   int threads = 0;
 
   [[nodiscard]] bool prints() const {
-    return stem.empty() || format || !labels.empty() || !row_labels.empty();
+    return stem.path.empty() || format || !labels.empty() || !row_labels.empty();
+  }
+  [[nodiscard]] output_target file(const std::string& result) const {
+    return {stem.path + '.' + result + ".npy", stem.sync};
   }
 };
 
@@ -52,9 +55,9 @@ void print(const finish_command& options, const row_states& states, const_matrix
 /// One file of -o.
 class result_file {
  public:
-  result_file(const std::string& path, const_matrix_ref values,
+  result_file(const output_target& target, const_matrix_ref values,
               const std::vector<std::int64_t>& shape, const mapped_file& input)
-      : output_(path, values.type, shape, input) {
+      : output_(target, values.type, shape, input) {
     for (std::int64_t r = 0; r < values.rows; ++r) {  // without the absent entries of each row
       output_.write({static_cast<const std::byte*>(values.data) +
                          static_cast<std::size_t>(r * values.stride) * size_of(values.type),
@@ -86,21 +89,28 @@ void run(const finish_command& options) {
   const const_matrix_ref chances = present(probabilities);
   const const_matrix_ref indices = present(states.indices());
   const const_matrix_ref logits = present(states.values());
-  if (!options.stem.empty()) {
-    const std::vector<std::int64_t> list_shape{rows, chances.cols};
-    result_file lse_file(options.stem + ".logsumexp.npy", lse, {rows}, file);
-    result_file chance_file(options.stem + ".probabilities.npy", chances, list_shape, file);
-    result_file index_file(options.stem + ".indices.npy", indices, list_shape, file);
-    if (options.logits) {
-      result_file logit_file(options.stem + ".logits.npy", logits, list_shape, file);
-      atomic_output::commit(
-          {&lse_file.file(), &chance_file.file(), &index_file.file(), &logit_file.file()});
-    } else {
-      atomic_output::commit({&lse_file.file(), &chance_file.file(), &index_file.file()});
+  const auto print_if_wanted = [&] {
+    if (options.prints()) {
+      print(options, states, lse, chances, indices, logits);
     }
+  };
+  if (options.stem.path.empty()) {
+    return print_if_wanted();
   }
-  if (options.prints()) {
-    print(options, states, lse, chances, indices, logits);
+  const std::vector<std::int64_t> list_shape{rows, chances.cols};
+  result_file lse_file(options.file("logsumexp"), lse, {rows}, file);
+  result_file chance_file(options.file("probabilities"), chances, list_shape, file);
+  result_file index_file(options.file("indices"), indices, list_shape, file);
+  std::optional<result_file> logit_file;
+  if (options.logits) {
+    logit_file.emplace(options.file("logits"), logits, list_shape, file);
+  }
+  print_if_wanted();  // first: if it fails, older files stay
+  if (logit_file) {
+    atomic_output::commit(
+        {&lse_file.file(), &chance_file.file(), &index_file.file(), &logit_file->file()});
+  } else {
+    atomic_output::commit({&lse_file.file(), &chance_file.file(), &index_file.file()});
   }
 }
 
@@ -112,7 +122,7 @@ void add_finish(CLI::App& app) {
   finish_command& options = set_run(command, run);
   command.add_option("STATE", options.input, "File of states")->type_name("")->required();
   command
-      .add_option("-o,--output", options.stem,
+      .add_option("-o,--output", options.stem.path,
                   "Write STEM.logsumexp.npy, STEM.probabilities.npy and STEM.indices.npy instead "
                   "of printing")
       ->type_name("STEM");
@@ -120,6 +130,7 @@ void add_finish(CLI::App& app) {
   add_choice(command, "--empty-row", options.empty_row,
              {{"nan", softfold::empty_row::nan}, {"zero", softfold::empty_row::zero}},
              "The probabilities of a row of -infinity only: NaN (default) or 0");
+  add_no_sync(command, options.stem.sync);
   add_list_options(command, options.labels, options.row_labels, options.format);
   add_threads(command, options.threads);
   add_version(command);

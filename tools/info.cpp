@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "commands.hpp"
+#include "standard_output.hpp"
 
 #include <softfold/queue.hpp>
 
 #include <nlohmann/json.hpp>
 
-#include <cstdio>
+#include <string>
 
 namespace softfold::tool {
 namespace {
@@ -34,11 +35,13 @@ void run(const info_options& options) {
         {"l2_bytes", info.l2_bytes}, {"l3_bytes", info.l3_bytes},
     };
     using handler = nlohmann::ordered_json::error_handler_t;
-    std::puts(json.dump(2, ' ', false, handler::replace).c_str());
-    return;
+    print(json.dump(2, ' ', false, handler::replace) + '\n');
+    return close_standard_output();
   }
-  const auto line = [](const char* name, const std::string& value) {
-    std::printf("%-9s%s\n", name, value.c_str());
+  std::string text;
+  const auto line = [&](std::string name, const std::string& value) {
+    name.resize(9, ' ');
+    text += name + value + '\n';
   };
   line("version", version);
   line("backend", info.backend);
@@ -48,6 +51,8 @@ void run(const info_options& options) {
   line("L1 data", size_text(info.l1_bytes));
   line("L2", size_text(info.l2_bytes));
   line("L3", size_text(info.l3_bytes));
+  print(text);
+  close_standard_output();
 }
 
 }  // namespace

@@ -2,10 +2,12 @@
 #include "labels.hpp"
 
 #include "failure.hpp"
+#include "printable.hpp"
 
 #include <nlohmann/json.hpp>
 
-#include <sys/stat.h>
+#include <algorithm>
+#include <string_view>
 
 namespace softfold::tool {
 namespace {
@@ -19,43 +21,48 @@ std::string count_text(std::int64_t count, const std::string& noun) {
 std::string json_escaped(const std::string& text) {
   using handler = nlohmann::json::error_handler_t;
   const std::string json = nlohmann::json(text).dump(-1, ' ', false, handler::replace);
-  std::string result;
-  for (std::size_t i = 1; i + 1 < json.size(); ++i) {
-    if (json[i] == '\x7f') {  // a control character that JSON allows as it is
-      result += "\\u007f";
-    } else {
-      result += json[i];
-    }
-  }
-  return result;
+  return printable(std::string_view(json).substr(1, json.size() - 2));
 }
 
-line_reader::line_reader(const std::string& path) : path_(path) {
-  struct stat status = {};
-  if (stat(path.c_str(), &status) != 0) {
-    throw system_failure(path, "cannot open");
-  }
-  if (S_ISDIR(status.st_mode)) {
-    throw failure(path, "is a directory");
-  }
-  errno = 0;
-  stream_.open(path, std::ios::binary);
-  if (!stream_) {
-    throw system_failure(path, "cannot open");
-  }
-}
+line_reader::line_reader(const std::string& path) : path_(path), file_(path) {}
 
 bool line_reader::next(std::string& line) {
-  if (!std::getline(stream_, line)) {
-    if (stream_.bad()) {
-      throw system_failure(path_, "cannot read");
-    }
-    return false;
+  line.clear();
+  bool found = false;
+  for (bool ended = false; !ended && (position_ < buffer_.size() || fill());) {
+    const std::size_t end = buffer_.find('\n', position_);
+    ended = end != buffer_.npos;
+    line.append(buffer_, position_, ended ? end - position_ : buffer_.npos);
+    position_ = ended ? end + 1 : buffer_.size();
+    found = true;
   }
   if (line.ends_with('\r')) {
     line.pop_back();
   }
-  return true;
+  return found;
+}
+
+void line_reader::rewind() {
+  if (lseek(file_.number(), 0, SEEK_SET) != 0) {
+    throw system_failure(path_, "cannot read");
+  }
+  buffer_.clear();
+  position_ = 0;
+}
+
+/// Reads more of the file; false at its end.
+bool line_reader::fill() {
+  buffer_.resize(std::size_t{1} << 16);
+  position_ = 0;
+  ssize_t size = 0;
+  do {
+    size = read(file_.number(), buffer_.data(), buffer_.size());
+  } while (size < 0 && errno == EINTR);
+  buffer_.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  if (size < 0) {
+    throw system_failure(path_, "cannot read");
+  }
+  return size > 0;
 }
 
 std::vector<std::string> read_column_labels(const std::string& path, std::int64_t cols) {
@@ -77,20 +84,22 @@ std::vector<std::string> read_column_labels(const std::string& path, std::int64_
 }
 
 row_labels::row_labels(const std::string& path, std::int64_t rows) : lines_(path) {
-  line_reader counter(path);
   std::string line;
   std::int64_t count = 0;
-  while (counter.next(line)) {
+  while (lines_.next(line)) {
     ++count;
   }
   if (count != rows) {
     throw failure(path, count_text(count, "line") + " for the input's " + count_text(rows, "row"));
   }
+  lines_.rewind();
 }
 
 std::string row_labels::next() {
   std::string line;
-  lines_.next(line);
+  if (!lines_.next(line)) {
+    throw failure(lines_.path(), "cannot read: the file has become shorter");
+  }
   return json_escaped(line);
 }
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// Texts that name columns and rows. All are kept as the inside of a JSON string: one line,
-/// without control characters, safe to print.
+/// without control characters (printable.hpp), safe to print.
 #pragma once
 
+#include "input_file.hpp"
+
+#include <cstddef>
 #include <cstdint>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -17,17 +19,23 @@ namespace softfold::tool {
 /// The lines of a text file, one at a time.
 class line_reader {
  public:
-  /// Throws failure if the file cannot be read.
+  /// Throws failure unless it is a regular file that can be read.
   explicit line_reader(const std::string& path);
 
   /// Reads the next line, without its end, into `line`; false after the last one.
   bool next(std::string& line);
+  /// The next line is the first one again.
+  void rewind();
 
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
 
  private:
+  bool fill();
+
   std::string path_;
-  std::ifstream stream_;
+  input_file file_;
+  std::string buffer_;        // what was read last
+  std::size_t position_ = 0;  // of the first byte there that next() has not seen
 };
 
 /// The texts of the columns. Line i of the file is the text of column i, as the inside of a

@@ -3,6 +3,7 @@
 /// Rows of any length, also longer than memory: worked on by columns, as states that combine.
 #pragma once
 
+#include "edit_files.hpp"
 #include "npy_input.hpp"
 #include "npy_output.hpp"
 #include "progress.hpp"
@@ -18,8 +19,12 @@ class long_rows {
  public:
   /// `passes` over the file will be made; `label` names the work in the progress bar, null for
   /// none.
-  long_rows(const npy_input& input, const queue_options& options, const char* label, int passes)
-      : input_(input), q_(options), bar_(label, input.rows() * input.cols() * passes) {}
+  long_rows(const npy_input& input, edit_files& edits, const queue_options& options,
+            const char* label, int passes)
+      : input_(input),
+        edits_(edits),
+        q_(options),
+        bar_(label, input.rows() * input.cols() * passes) {}
 
   /// The states of all columns of a row, the first one being `column_offset`.
   [[nodiscard]] row_states fold(std::int64_t row, std::int64_t k, double scale,
@@ -33,22 +38,23 @@ class long_rows {
 
  private:
   const npy_input& input_;
+  edit_files& edits_;
   queue q_;
   progress bar_;
 };
 
 /// The commands on files whose rows are long, block by block of columns.
-void softmax_of_long_rows(const npy_input& x, const queue_options& options,
+void softmax_of_long_rows(const npy_input& x, edit_files& edits, const queue_options& options,
                           const softmax_options& numeric, bool log, dtype type, npy_output& y);
-void logsumexp_of_long_rows(const npy_input& x, const queue_options& options, double scale,
-                            npy_output& lse);
+void logsumexp_of_long_rows(const npy_input& x, edit_files& edits, const queue_options& options,
+                            double scale, npy_output& lse);
 
 /// Is given one row's top-k at a time, each [1, k], in the host's memory.
 using topk_body = std::function<void(const_matrix_ref probabilities, const_matrix_ref indices,
                                      const_matrix_ref logits)>;
 /// `begin` is called once, when the queue is there.
-void topk_of_long_rows(const npy_input& x, const queue_options& options, const char* label,
-                       std::int64_t k, double scale, const std::function<void()>& begin,
-                       const topk_body& body);
+void topk_of_long_rows(const npy_input& x, edit_files& edits, const queue_options& options,
+                       const char* label, std::int64_t k, double scale,
+                       const std::function<void()>& begin, const topk_body& body);
 
 }  // namespace softfold::tool

@@ -2,11 +2,15 @@
 #include "cleanup.hpp"
 #include "commands.hpp"
 #include "failure.hpp"
+#include "printable.hpp"
+#include "standard_output.hpp"
 
 #include <softfold/error.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <new>
+#include <sstream>
 #include <string>
 
 namespace {
@@ -16,13 +20,22 @@ constexpr int internal_error = 1;
 
 /// Prints one line, whatever a file name or a message contains.
 int report(std::string message, int code) {
-  for (char& c : message) {
-    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') {
-      c = c == '\n' ? ' ' : '?';
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  std::fprintf(stderr, "softfold: %s\n", softfold::tool::printable(message).c_str());
+  return code;
+}
+
+/// An empty word would be read as 0, or as an option that is not there.
+void refuse_empty_values(CLI::App& command) {
+  for (CLI::Option* option : command.get_options()) {
+    if (option->get_items_expected_max() > 0) {
+      option->transform(CLI::Validator(
+          [](const std::string& value) {
+            return value.empty() ? std::string("the value is empty") : std::string();
+          },
+          ""));
     }
   }
-  std::fprintf(stderr, "softfold: %s\n", message.c_str());
-  return code;
 }
 
 int run(int argc, char** argv) {
@@ -34,14 +47,22 @@ int run(int argc, char** argv) {
   add_softmax(app);
   add_logsumexp(app);
   add_topk(app);
+  add_sample(app);
   add_fold(app);
   add_merge(app);
   add_finish(app);
+  for (CLI::App* command : app.get_subcommands({})) {
+    refuse_empty_values(*command);
+  }
   app.footer("See 'softfold COMMAND --help' for the options of a command.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& request) {  // --help, --version
-    return app.exit(request);
+    std::ostringstream text;
+    app.exit(request, text, text);
+    print(text.str());
+    close_standard_output();
+    return 0;
   } catch (const CLI::Error& error) {
     const auto commands = app.get_subcommands();
     const std::string command = commands.empty() ? "" : " " + commands.front()->get_name();
@@ -56,6 +77,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  softfold::tool::open_missing_streams();
   softfold::tool::install_signal_handlers();
   try {
     return run(argc, argv);

@@ -3,8 +3,9 @@
 
 #include "cleanup.hpp"
 #include "failure.hpp"
+#include "input_file.hpp"
+#include "printable.hpp"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -12,15 +13,6 @@
 
 namespace softfold::tool {
 namespace {
-
-struct descriptor {
-  int value;
-  ~descriptor() {
-    if (value >= 0) {
-      close(value);
-    }
-  }
-};
 
 std::size_t page_floor(std::size_t offset) {
   static const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
@@ -36,32 +28,22 @@ void advise(const std::byte* data, std::size_t begin, std::size_t end, int advic
 
 }  // namespace
 
-mapped_file::mapped_file(const std::string& path) : path_(path) {
-  // O_NONBLOCK: opening a pipe must not wait for a writer, it is refused below.
-  const descriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  struct stat status = {};
-  if (file.value < 0 || fstat(file.value, &status) != 0) {
-    throw system_failure(path, "cannot open");
-  }
-  if (S_ISDIR(status.st_mode)) {
-    throw failure(path, "is a directory");
-  }
-  if (!S_ISREG(status.st_mode)) {
-    throw failure(path, "is not a regular file");
-  }
+mapped_file::mapped_file(const std::string& path) : path_(path), shown_path_(printable(path)) {
+  const input_file file(path);
+  const struct stat& status = file.status();
   device_ = status.st_dev;
   inode_ = status.st_ino;
   size_ = static_cast<std::size_t>(status.st_size);
   if (size_ == 0) {
     return;  // mmap refuses an empty range
   }
-  void* const map = mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.value, 0);
+  void* const map = mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.number(), 0);
   if (map == MAP_FAILED) {
     throw system_failure(path, "cannot map");
   }
   data_ = static_cast<const std::byte*>(map);
   advise(data_, 0, size_, MADV_SEQUENTIAL);
-  set_mapped_path(path_.c_str());
+  set_mapped_path(shown_path_.c_str());
 }
 
 mapped_file::~mapped_file() {

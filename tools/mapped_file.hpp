@@ -32,6 +32,7 @@ class mapped_file {
 
  private:
   std::string path_;
+  std::string shown_path_;  // for messages
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
   dev_t device_ = 0;

@@ -16,7 +16,7 @@ namespace {
 
 struct merge_command {
   std::vector<std::string> inputs;
-  std::string output;
+  output_target output;
   int threads = 0;
 };
 
@@ -66,8 +66,8 @@ void run(const merge_command& options) {
   std::unique_ptr<mapped_file> file;
   for (const std::string& path : options.inputs) {
     std::error_code none;
-    if (std::filesystem::equivalent(path, options.output, none)) {
-      throw failure(options.output, "output is the same file as an input");
+    if (std::filesystem::equivalent(path, options.output.path, none)) {
+      throw failure(options.output.path, "output is the same file as an input");
     }
     file.reset();  // one file is mapped at a time
     file = std::make_unique<mapped_file>(path);
@@ -79,7 +79,9 @@ void run(const merge_command& options) {
     seen.push_back({path, {states.columns().begin(), states.columns().end()}});
     tree.add(std::move(states));
   }
-  write_states(options.output, tree.finish(), *file);
+  const row_states all = tree.finish();
+  atomic_output output(options.output, *file, all.byte_count());
+  write_states(output, all);
 }
 
 }  // namespace
@@ -91,9 +93,10 @@ void add_merge(CLI::App& app) {
   command.add_option("STATE", options.inputs, "Files of states, in any order")
       ->type_name("")
       ->required();
-  command.add_option("-o,--output", options.output, "File of states")
+  command.add_option("-o,--output", options.output.path, "File of states")
       ->type_name("STATE")
       ->required();
+  add_no_sync(command, options.output.sync);
   add_threads(command, options.threads);
   add_version(command);
 }

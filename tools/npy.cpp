@@ -216,12 +216,25 @@ npy_header parse_npy_header(std::span<const std::byte> file) {
   return header;
 }
 
+namespace {
+
+/// The byte order's letter, if there is one, and the type's.
+struct element_descr {
+  char order;
+  std::string_view type;
+};
+
+element_descr split_descr(const npy_header& header) {
+  const std::string_view descr = header.descr;
+  const bool has_order =
+      !descr.empty() && std::string_view("<>=|").find(descr.front()) != std::string_view::npos;
+  return {has_order ? descr.front() : '\0', descr.substr(has_order ? 1 : 0)};
+}
+
+}  // namespace
+
 dtype npy_element_type(const npy_header& header, bool uint16_is_bfloat16) {
-  std::string_view type = header.descr;
-  const char order = type.empty() ? '\0' : type.front();
-  if (order == '<' || order == '>' || order == '=' || order == '|') {
-    type.remove_prefix(1);
-  }
+  const auto [order, type] = split_descr(header);
   if (type.starts_with('O')) {
     throw npy_error("object elements are not supported");
   }
@@ -245,6 +258,21 @@ dtype npy_element_type(const npy_header& header, bool uint16_is_bfloat16) {
                     "; expected float16, float32 or float64");
   }
   return type == "f2" ? dtype::f16 : type == "f4" ? dtype::f32 : dtype::f64;
+}
+
+dtype npy_integer_type(const npy_header& header) {
+  const auto [order, type] = split_descr(header);
+  if (type == "b1" || type == "u1") {
+    return dtype::u8;
+  }
+  if (type != "i4" && type != "u4" && type != "i8") {
+    throw npy_error("elements are " + quoted(header.descr) +
+                    "; expected bool, uint8, int32 or int64");
+  }
+  if (order == '>') {
+    throw npy_error("big-endian elements (" + quoted(header.descr) + ") are not supported");
+  }
+  return type == "i8" ? dtype::i64 : dtype::i32;
 }
 
 std::int64_t npy_element_count(const npy_header& header, std::size_t element_size) {

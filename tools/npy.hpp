@@ -41,6 +41,10 @@ struct npy_header {
 /// npy_error for every other type and for big-endian elements.
 [[nodiscard]] dtype npy_element_type(const npy_header& header, bool uint16_is_bfloat16);
 
+/// The element type of bool, uint8, int32, uint32 (as int32, whose bits are the same) and int64.
+/// Throws npy_error for every other type and for big-endian elements.
+[[nodiscard]] dtype npy_integer_type(const npy_header& header);
+
 /// Elements of the array. Throws npy_error if they would occupy 2^63 bytes or more.
 [[nodiscard]] std::int64_t npy_element_count(const npy_header& header, std::size_t element_size);
 

@@ -2,12 +2,23 @@
 #include "npy_output.hpp"
 
 #include "npy.hpp"
+#include "sizes.hpp"
+
+#include <numeric>
 
 namespace softfold::tool {
 
-npy_output::npy_output(const std::string& path, dtype type, std::span<const std::int64_t> shape,
+namespace {
+
+std::uint64_t bytes_of(dtype type, std::span<const std::int64_t> shape) {
+  return std::accumulate(shape.begin(), shape.end(), std::uint64_t{size_of(type)}, capped_product);
+}
+
+}  // namespace
+
+npy_output::npy_output(const output_target& target, dtype type, std::span<const std::int64_t> shape,
                        const mapped_file& input)
-    : file_(path, input) {
+    : file_(target, input, bytes_of(type, shape)) {
   const std::string header = make_npy_header(type, shape);
   file_.write(std::as_bytes(std::span(header)));
 }

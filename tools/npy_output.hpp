@@ -10,18 +10,17 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 
 namespace softfold::tool {
 
 class npy_output {
  public:
   /// Throws failure if the file cannot be written, or is the input.
-  npy_output(const std::string& path, dtype type, std::span<const std::int64_t> shape,
+  npy_output(const output_target& target, dtype type, std::span<const std::int64_t> shape,
              const mapped_file& input);
-  npy_output(const std::string& path, dtype type, std::span<const std::int64_t> shape,
+  npy_output(const output_target& target, dtype type, std::span<const std::int64_t> shape,
              const npy_input& input)
-      : npy_output(path, type, shape, input.file()) {}
+      : npy_output(target, type, shape, input.file()) {}
 
   /// Appends rows without gaps between them.
   void write(const_matrix_ref block);

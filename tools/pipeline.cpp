@@ -87,7 +87,7 @@ class lane {
   }
 
   // The block may be gone when this returns.
-  void start(const const_matrix_ref& block) {
+  void start(std::int64_t first, const const_matrix_ref& block) {
     const matrix_ref host_x = host_x_.matrix(q_, block.type, block.rows, block.cols);
     const matrix_ref x = device_x_.matrix(q_, block.type, block.rows, block.cols);
     const block_results host = host_results_.matrices(q_, block.rows);
@@ -96,7 +96,7 @@ class lane {
       std::memcpy(host_x.data, block.data, bytes_of(block));
     }
     device_x_.upload(q_, host_x);
-    work_->compute(q_, x, device);
+    work_->compute(q_, first, x, device);
     device_results_.download(q_, host);
     busy_ = true;
   }
@@ -137,9 +137,9 @@ void compute_blocks(const npy_input& input, const queue_options& options, const 
   if (queue q(options); copies == transfer::automatic && works_in_host_memory(q)) {
     begin();
     result_memory results(memory::host, work.results);
-    for_each_block(input, row_bytes, label, [&](std::int64_t, const_matrix_ref block) {
+    for_each_block(input, row_bytes, label, [&](std::int64_t first, const_matrix_ref block) {
       const block_results y = results.matrices(q, block.rows);
-      work.compute(q, block, y);
+      work.compute(q, first, block, y);
       q.wait();
       work.take(y);
     });
@@ -148,9 +148,9 @@ void compute_blocks(const npy_input& input, const queue_options& options, const 
   std::array<lane, 2> lanes{lane(options, work), lane(options, work)};
   begin();
   std::size_t turn = 0;
-  for_each_block(input, row_bytes, label, [&](std::int64_t, const_matrix_ref block) {
+  for_each_block(input, row_bytes, label, [&](std::int64_t first, const_matrix_ref block) {
     lanes[turn].finish();
-    lanes[turn].start(block);
+    lanes[turn].start(first, block);
     turn = 1 - turn;
   });
   lanes[turn].finish();

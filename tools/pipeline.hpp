@@ -26,8 +26,10 @@ using block_results = std::span<const matrix_ref>;
 
 struct block_work {
   std::vector<row_result> results = {};
-  /// Enqueues the work on a block, in memory of the queue's device. Does not wait for it.
-  std::function<void(queue& q, const_matrix_ref block, block_results results)> compute = {};
+  /// Enqueues the work on a block, in memory of the queue's device, given the number of its first
+  /// row. Does not wait for it.
+  std::function<void(queue& q, std::int64_t first, const_matrix_ref block, block_results results)>
+      compute = {};
   /// Is given the results of each block in the host's memory, in the order of the rows. They are
   /// gone when it returns.
   std::function<void(block_results results)> take = {};

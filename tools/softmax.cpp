@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "commands.hpp"
+#include "edit_files.hpp"
 #include "failure.hpp"
 #include "long_rows.hpp"
 #include "npy_input.hpp"
@@ -13,7 +14,8 @@ namespace softfold::tool {
 namespace {
 
 struct softmax_command : matrix_options {
-  std::string output;
+  output_target output;
+  edit_options edits;
   bool log = false;
   softfold::empty_row empty_row = softfold::empty_row::nan;
   bool f32_output = false;
@@ -25,14 +27,18 @@ void run(const softmax_command& options) {
     throw failure(options.input, "--out-dtype f32 does not apply to float64 elements");
   }
   const dtype type = options.f32_output ? dtype::f32 : x.type();
+  edit_files edits(options.edits, x);
   npy_output y(options.output, type, x.shape(), x);
   const softmax_options numeric = {.scale = options.scale, .empty_row = options.empty_row};
   if (has_long_rows(x)) {
-    softmax_of_long_rows(x, {.threads = options.threads}, numeric, options.log, type, y);
+    softmax_of_long_rows(x, edits, {.threads = options.threads}, numeric, options.log, type, y);
     return atomic_output::commit({&y.file()});
   }
-  const auto compute = [&](queue& q, const_matrix_ref block, block_results result) {
-    (options.log ? log_softmax : softmax)(q, block, result[0], numeric);
+  const auto compute = [&](queue& q, std::int64_t first, const_matrix_ref block,
+                           block_results result) {
+    softmax_options of_block = numeric;
+    of_block.edits = edits.of(q, first, block.rows);
+    (options.log ? log_softmax : softmax)(q, block, result[0], of_block);
   };
   compute_blocks(x, {.threads = options.threads}, "softmax",
                  {.results = {{type, x.cols()}},
@@ -47,7 +53,7 @@ void add_softmax(CLI::App& app) {
   CLI::App& command = *app.add_subcommand("softmax", "Write the softmax of every row");
   softmax_command& options = set_run(command, run);
   add_input(command, options);
-  command.add_option("-o,--output", options.output, "Result, of the input's shape")
+  command.add_option("-o,--output", options.output.path, "Result, of the input's shape")
       ->type_name("OUT.npy")
       ->required();
   command.add_flag("--log", options.log, "Write the logarithm of the softmax");
@@ -56,6 +62,8 @@ void add_softmax(CLI::App& app) {
              "What a row of -infinity only gives: NaN (default), or 0 (-infinity with --log)");
   add_choice(command, "--out-dtype", options.f32_output, {{"same", false}, {"f32", true}},
              "Element type of the result: the input's (default) or float32");
+  add_no_sync(command, options.output.sync);
+  add_edit_options(command, options.edits);
   add_numeric_options(command, options);
 }
 

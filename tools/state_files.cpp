@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "state_files.hpp"
 
-#include "atomic_output.hpp"
 #include "failure.hpp"
 
 #include <softfold/error.hpp>
 
+#include <string>
 #include <string_view>
 
 namespace softfold::tool {
@@ -23,8 +23,7 @@ row_states read_states(const mapped_file& file) {
   }
 }
 
-void write_states(const std::string& path, const row_states& states, const mapped_file& input) {
-  atomic_output file(path, input);
+void write_states(atomic_output& file, const row_states& states) {
   file.write(states.to_bytes());
   atomic_output::commit({&file});
 }

@@ -2,7 +2,7 @@
 #include "table.hpp"
 
 #include "commands.hpp"
-#include "failure.hpp"
+#include "standard_output.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -117,9 +117,7 @@ void table::end() {
     text_ += row_ == 0 ? "]\n" : "\n]\n";
   }
   flush();
-  if (std::fflush(stdout) != 0) {
-    throw system_failure("standard output", "cannot write");
-  }
+  close_standard_output();
 }
 
 void table::print_table(const std::vector<entry>& entries) {
@@ -219,9 +217,7 @@ void table::append_number(double value) {
 }
 
 void table::flush() {
-  if (std::fwrite(text_.data(), 1, text_.size(), stdout) != text_.size()) {
-    throw system_failure("standard output", "cannot write");
-  }
+  softfold::tool::print(text_);
   text_.clear();
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "commands.hpp"
+#include "edit_files.hpp"
 #include "failure.hpp"
 #include "labels.hpp"
 #include "long_rows.hpp"
@@ -18,7 +19,8 @@ namespace {
 
 struct topk_command : matrix_options {
   std::int64_t k = 0;
-  std::string stem;
+  output_target stem;  // of the names of the files
+  edit_options edits;
   bool logits = false;
   std::string labels;
   std::string row_labels;
@@ -26,7 +28,10 @@ struct topk_command : matrix_options {
 
   /// Files are written for -o; the table is printed without it, or when an option says how.
   [[nodiscard]] bool prints() const {
-    return stem.empty() || format || !labels.empty() || !row_labels.empty();
+    return stem.path.empty() || format || !labels.empty() || !row_labels.empty();
+  }
+  [[nodiscard]] output_target file(const std::string& result) const {
+    return {stem.path + '.' + result + ".npy", stem.sync};
   }
 };
 
@@ -37,11 +42,10 @@ struct topk_files {
   std::optional<npy_output> logits;
 
   topk_files(const topk_command& options, const npy_input& x)
-      : probabilities(options.stem + ".probabilities.npy", x.wide_type(), x.shape_with(options.k),
-                      x),
-        indices(options.stem + ".indices.npy", dtype::i64, x.shape_with(options.k), x) {
+      : probabilities(options.file("probabilities"), x.wide_type(), x.shape_with(options.k), x),
+        indices(options.file("indices"), dtype::i64, x.shape_with(options.k), x) {
     if (options.logits) {
-      logits.emplace(options.stem + ".logits.npy", x.wide_type(), x.shape_with(options.k), x);
+      logits.emplace(options.file("logits"), x.wide_type(), x.shape_with(options.k), x);
     }
   }
 
@@ -77,8 +81,8 @@ std::optional<table> make_table(const topk_command& options, const npy_input& x)
   return printed;
 }
 
-void topk_of_blocks(const npy_input& x, const queue_options& on, const char* bar, std::int64_t k,
-                    const topk_command& options, const std::function<void()>& begin,
+void topk_of_blocks(const npy_input& x, edit_files& edits, const queue_options& on, const char* bar,
+                    std::int64_t k, const topk_command& options, const std::function<void()>& begin,
                     const topk_body& take) {
   const dtype type = x.wide_type();
   block_work work{.results = {{type, k}, {dtype::i64, k}}};
@@ -88,9 +92,11 @@ void topk_of_blocks(const npy_input& x, const queue_options& on, const char* bar
   const auto logits_of = [](block_results result) {
     return result.size() > 2 ? result[2] : matrix_ref();
   };
-  work.compute = [&](queue& q, const_matrix_ref block, block_results result) {
+  work.compute = [&](queue& q, std::int64_t first, const_matrix_ref block, block_results result) {
     softmax_topk(q, block, result[0], result[1],
-                 {.scale = options.scale, .logits = logits_of(result)});
+                 {.scale = options.scale,
+                  .logits = logits_of(result),
+                  .edits = edits.of(q, first, block.rows)});
   };
   work.take = [&](block_results result) { take(result[0], result[1], logits_of(result)); };
   work.begin = begin;
@@ -104,9 +110,10 @@ void run(const topk_command& options) {
     throw failure(options.input, "-k " + std::to_string(k) + " is out of range; rows have " +
                                      std::to_string(x.cols()) + " elements");
   }
+  edit_files edits(options.edits, x);
   std::optional<table> printed = make_table(options, x);
   std::optional<topk_files> files;
-  if (!options.stem.empty()) {
+  if (!options.stem.path.empty()) {
     files.emplace(options, x);
   }
   const auto take = [&](const_matrix_ref probabilities, const_matrix_ref indices,
@@ -126,9 +133,9 @@ void run(const topk_command& options) {
     }
   };
   if (has_long_rows(x)) {
-    topk_of_long_rows(x, on, bar, k, options.scale, begin, take);
+    topk_of_long_rows(x, edits, on, bar, k, options.scale, begin, take);
   } else {
-    topk_of_blocks(x, on, bar, k, options, begin, take);
+    topk_of_blocks(x, edits, on, bar, k, options, begin, take);
   }
   if (printed) {
     printed->end();
@@ -149,13 +156,15 @@ void add_topk(CLI::App& app) {
       ->type_name("K")
       ->required();
   command
-      .add_option("-o,--output", options.stem,
+      .add_option("-o,--output", options.stem.path,
                   "Write STEM.probabilities.npy (float32, or float64 for float64 input) and "
                   "STEM.indices.npy (int64) instead of printing")
       ->type_name("STEM");
   command.add_flag("--logits", options.logits,
                    "Also print the elements, or write STEM.logits.npy, of the type of the "
                    "probabilities");
+  add_no_sync(command, options.stem.sync);
+  add_edit_options(command, options.edits);
   add_list_options(command, options.labels, options.row_labels, options.format);
   add_numeric_options(command, options);
 }

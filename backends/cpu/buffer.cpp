@@ -1,27 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <core/allocation.hpp>
 #include <core/check.hpp>
 
 #include <softfold/buffer.hpp>
 
 #include <cstring>
-#include <new>
 
 namespace softfold {
 inline namespace cpu {
-namespace {
 
-constexpr std::align_val_t line{64};
+buffer::buffer(queue& /*q*/, std::size_t bytes, memory kind)
+    : data_(core::allocate_lines("buffer", bytes)), size_(bytes), kind_(kind) {}
 
-}  // namespace
-
-buffer::buffer(queue& /*q*/, std::size_t bytes, memory kind) : size_(bytes), kind_(kind) {
-  data_ = ::operator new(bytes, line, std::nothrow);
-  if (data_ == nullptr) {
-    throw error(errc::out_of_memory, "buffer: no memory for " + std::to_string(bytes) + " bytes");
-  }
-}
-
-buffer::~buffer() { ::operator delete(data_, line); }
+buffer::~buffer() { core::release_lines(data_); }
 
 void buffer::upload(queue& /*q*/, const void* from, std::size_t bytes, std::size_t offset) {
   core::check_buffer_copy("upload", from, bytes, offset, size_);

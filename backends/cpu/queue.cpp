@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "queue_state.hpp"
+#include "threads.hpp"
 
-#include <backends/host/launch.hpp>
-#include <core/launch.hpp>
+#include <backends/host/run.hpp>
+#include <core/floating_point.hpp>
+#include <core/run.hpp>
 
 #include <softfold/error.hpp>
 
@@ -11,7 +13,9 @@
 #include <tbb/parallel_for.h>
 #include <tbb/partitioner.h>
 
+#include <atomic>
 #include <cstdlib>
+#include <exception>
 #include <string>
 #include <utility>
 
@@ -40,22 +44,55 @@ queue::state::state(const queue_options& options)
           .l1_bytes = machine.l1_bytes,
           .l2_bytes = machine.l2_bytes,
           .l3_bytes = machine.l3_bytes};
-  constexpr auto parallelism = tbb::global_control::max_allowed_parallelism;
-  if (const auto wanted = static_cast<std::size_t>(threads);
-      wanted > tbb::global_control::active_value(parallelism)) {
-    more_threads.emplace(parallelism, wanted);
-  }
 }
 
-void queue::state::run(void (*work)(void* argument, int slot), void* argument) {
-  arena.execute([&] {
-    tbb::parallel_for(
-        tbb::blocked_range<int>(0, threads, 1),
-        [&](const tbb::blocked_range<int>&) {
-          work(argument, tbb::this_task_arena::current_thread_index());
-        },
-        tbb::simple_partitioner{});
-  });
+void queue::state::start() {
+  concurrency = 1 + startable_threads(threads - 1);
+  if (concurrency == 1) {
+    return;
+  }
+  constexpr auto parallelism = tbb::global_control::max_allowed_parallelism;
+  // Fewer than wanted are no more for all arenas together.
+  if (const auto usable = static_cast<std::size_t>(concurrency);
+      concurrency < threads || usable > tbb::global_control::active_value(parallelism)) {
+    parallelism_here.emplace(parallelism, usable);
+  }
+  arena.initialize(concurrency);
+}
+
+void queue::state::execute(void (*work)(void* argument, int slot), void* argument) {
+  if (concurrency == 0) {
+    start();
+  }
+  if (concurrency == 1) {
+    work(argument, 0);
+    return;
+  }
+  std::atomic<bool> work_threw = false;
+  try {
+    arena.execute([&] {
+      tbb::parallel_for(
+          tbb::blocked_range<int>(0, concurrency, 1),
+          [&](const tbb::blocked_range<int>&) {
+            const core::default_floating_point environment;
+            try {
+              work(argument, tbb::this_task_arena::current_thread_index());
+            } catch (...) {
+              work_threw = true;
+              throw;
+            }
+          },
+          tbb::simple_partitioner{});
+    });
+  } catch (const std::exception&) {
+    if (work_threw) {
+      throw;
+    }
+    // No thread could be started after all. Those that run have done what they began; the rest is
+    // this thread's, and all of later calls.
+    concurrency = 1;
+    work(argument, 0);
+  }
 }
 
 queue::queue() : queue(queue_options{}) {}
@@ -69,13 +106,14 @@ void queue::wait() {}
 void queue::reserve(std::size_t bytes) { state_->scratch.at_least(bytes); }
 const device_info& queue::info() const noexcept { return state_->info; }
 
-void launch(queue& q, const core::row_problem& p) { host::launch(q.self(), p); }
-void launch(queue& q, const core::topk_problem& p) { host::launch(q.self(), p); }
-void launch(queue& q, const core::fold_problem& p) { host::launch(q.self(), p); }
-void launch(queue& q, const core::combine_problem& p) { host::launch(q.self(), p); }
-void launch(queue& q, const core::normalize_problem& p) { host::launch(q.self(), p); }
-void launch(queue& q, const core::state_problem& p) { host::launch(q.self(), p); }
-void launch(queue& q, const core::lists_problem& p) { host::launch(q.self(), p); }
+queue queue_on_stream(const char* function, void* /*stream*/) {
+  throw error(
+      errc::invalid_argument,
+      std::string(function) + ": the cpu backend has no streams, expected a queue of queue_create");
+}
+
+std::atomic<bool>& in_use(queue& q) { return q.self().in_use; }
+void run(queue& q, const core::problem& p) { host::run(q.self(), p); }
 
 }  // namespace cpu
 }  // namespace softfold

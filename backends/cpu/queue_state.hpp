@@ -11,6 +11,7 @@
 #include <tbb/global_control.h>
 #include <tbb/task_arena.h>
 
+#include <atomic>
 #include <optional>
 
 namespace softfold {
@@ -18,11 +19,17 @@ inline namespace cpu {
 
 struct queue::state final : host::executor {
   explicit state(const queue_options& options);
-  void run(void (*work)(void* argument, int slot), void* argument) override;
+  void execute(void (*work)(void* argument, int slot), void* argument) override;
 
   device_info info;
-  std::optional<tbb::global_control> more_threads;  ///< than TBB would start by itself
+  std::atomic<bool> in_use = false;
+  /// More threads than TBB would start by itself, or no more than the system allows.
+  std::optional<tbb::global_control> parallelism_here;
   tbb::task_arena arena;
+  int concurrency = 0;  ///< threads that there are for a call, 0 before the first one needs them
+
+ private:
+  void start();
 };
 
 }  // namespace cpu

@@ -5,7 +5,7 @@
 #pragma once
 
 #include <core/topk.hpp>
-#include <gpu/block16.hpp>
+#include <gpu/row/block16.hpp>
 #include <softfold/config.hpp>
 #include <softfold/dtype.hpp>
 
@@ -90,6 +90,14 @@ __device__ inline float max_or_nan(float a, float b) {
   return result;
 }
 __device__ inline double max_or_nan(double a, double b) { return a > b || a != a ? a : b; }
+
+/// The smaller; NaN if one is NaN.
+__device__ inline float min_or_nan(float a, float b) {
+  float result;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+__device__ inline double min_or_nan(double a, double b) { return a < b || a != a ? a : b; }
 
 /// The larger halves of two pairs of 16-bit elements; NaN if one is NaN.
 template <class In>

@@ -5,7 +5,8 @@
 /// costs one store and one load, and stores under way need not end first.
 #pragma once
 
-#include <gpu/reduce.hpp>
+#include <gpu/group/combine.hpp>
+#include <gpu/state/softmax_state.hpp>
 
 #include <cuda/atomic>
 
@@ -17,22 +18,85 @@ inline namespace SOFTFOLD_BACKEND {
 template <class V>
 using device_atomic = ::cuda::atomic_ref<V, ::cuda::thread_scope_device>;
 
-template <class T>
+/// A state as words that are not 0, so that words of 0 are not there yet. As a rule each 4 bytes of
+/// it in a word of their own, with a bit beside them.
+template <class State>
+struct exchanged {
+  static constexpr int words = static_cast<int>(sizeof(State) / 4);
+
+  __device__ static void pack(const State& s, std::uint64_t (&to)[words]) {
+    std::uint32_t parts[words];
+    memcpy(parts, &s, sizeof s);
+#pragma unroll
+    for (int i = 0; i < words; ++i) {
+      to[i] = parts[i] | std::uint64_t{1} << 32;
+    }
+  }
+  __device__ static State unpack(const std::uint64_t (&from)[words]) {
+    std::uint32_t parts[words];
+#pragma unroll
+    for (int i = 0; i < words; ++i) {
+      parts[i] = static_cast<std::uint32_t>(from[i]);
+    }
+    State s;
+    memcpy(&s, parts, sizeof s);
+    return s;
+  }
+};
+
+/// In one word: where the maximum is 0, the sum is not.
+template <>
+struct exchanged<softmax_state<float>> {
+  static constexpr int words = 1;
+
+  __device__ static void pack(const softmax_state<float>& s, std::uint64_t (&to)[words]) {
+    to[0] = __float_as_uint(s.max) | std::uint64_t{__float_as_uint(s.sum)} << 32;
+  }
+  __device__ static softmax_state<float> unpack(const std::uint64_t (&from)[words]) {
+    return {__uint_as_float(static_cast<unsigned>(from[0])),
+            __uint_as_float(static_cast<unsigned>(from[0] >> 32))};
+  }
+};
+
+template <>
+struct exchanged<softmax_state<double>> {
+  static constexpr int words = 2;
+
+  __device__ static void pack(const softmax_state<double>& s, std::uint64_t (&to)[words]) {
+    to[0] = not_zero(s.max);
+    to[1] = not_zero(s.sum);
+  }
+  __device__ static softmax_state<double> unpack(const std::uint64_t (&from)[words]) {
+    return {__longlong_as_double(static_cast<long long>(from[0])),
+            __longlong_as_double(static_cast<long long>(from[1]))};
+  }
+
+ private:
+  /// The bits of x, or of -0, which equals it, for 0.
+  __device__ static std::uint64_t not_zero(double x) {
+    return static_cast<std::uint64_t>(__double_as_longlong(x == 0 ? -0.0 : x));
+  }
+};
+
+template <class Monoid>
 class state_exchange {
+  using state = typename Monoid::value_type;
+  using form = exchanged<state>;
+  static_assert(form::words <= exchange_words);
+
  public:
-  /// `words`: one for each of the launch's chunks, for f64 two; `readers`: one for each of its
-  /// rows. All 0 before the launch, and after it.
+  /// `words`: exchange_words for each of the launch's chunks; `readers`: one for each of its rows.
+  /// All 0 before the launch, and after it.
   __device__ state_exchange(std::uint64_t* words, unsigned* readers)
       : words_(words), readers_(readers) {}
 
   /// Chunk `number` of all rows'. By one thread.
-  __device__ void publish(std::int64_t number, const state<T>& s) const {
-    if constexpr (sizeof(T) == 4) {
-      // Never 0: where the maximum is 0, the sum is not.
-      store(number, __float_as_uint(s.max) | std::uint64_t{__float_as_uint(s.sum)} << 32);
-    } else {
-      store(2 * number, not_zero(s.max));
-      store(2 * number + 1, not_zero(s.sum));
+  __device__ void publish(std::int64_t number, const state& s) const {
+    std::uint64_t words[form::words];
+    form::pack(s, words);
+#pragma unroll
+    for (int i = 0; i < form::words; ++i) {
+      store(form::words * number + i, words[i]);
     }
   }
 
@@ -44,7 +108,8 @@ class state_exchange {
   /// there, the same bits as by combine_states. By all lanes of a warp; every lane gets it. `kept`:
   /// kept(j) is where the lane keeps state j < most_kept meanwhile.
   template <int lanes, class Kept>
-  __device__ state<T> wait_for_row(std::int64_t row, int count, T scale, const Kept& kept) const {
+  __device__ state wait_for_row(std::int64_t row, int count, const Monoid& monoid,
+                                const Kept& kept) const {
     constexpr int most = most_kept<lanes>;
     const int first = first_combined<lanes>(count);
     const int step = count <= few_states ? few_states : lanes;
@@ -59,7 +124,7 @@ class state_exchange {
         }
       }
     } while (ballot(!complete) != 0);
-    return combine_each<lanes>(count, scale, [&](const auto& f) {
+    return combine_each<lanes>(count, monoid, [&](const auto& f) {
 #pragma unroll
       for (int j = 0; j < most; ++j) {
         if (has(j)) {
@@ -83,7 +148,7 @@ class state_exchange {
       }
     }
     if (ballot(last) != 0) {
-      constexpr int each = sizeof(T) / 4;
+      constexpr int each = form::words;
       for (int i = lane; i < count * each; i += lanes) {
         store(row * count * each + i, 0);
       }
@@ -97,23 +162,19 @@ class state_exchange {
   [[nodiscard]] __device__ std::uint64_t load(std::int64_t word) const {
     return device_atomic<std::uint64_t>(words_[word]).load(::cuda::memory_order_relaxed);
   }
-  [[nodiscard]] __device__ bool load(std::int64_t number, state<T>& s) const {
-    if constexpr (sizeof(T) == 4) {
-      const std::uint64_t both = load(number);
-      s = {__uint_as_float(static_cast<unsigned>(both)),
-           __uint_as_float(static_cast<unsigned>(both >> 32))};
-      return both != 0;
-    } else {
-      const std::uint64_t max = load(2 * number);
-      const std::uint64_t sum = load(2 * number + 1);
-      s = {__longlong_as_double(static_cast<long long>(max)),
-           __longlong_as_double(static_cast<long long>(sum))};
-      return max != 0 && sum != 0;
+  [[nodiscard]] __device__ bool load(std::int64_t number, state& s) const {
+    std::uint64_t words[form::words];
+    bool complete = true;
+#pragma unroll
+    for (int i = 0; i < form::words; ++i) {
+      words[i] = load(form::words * number + i);
     }
-  }
-  /// The bits of x, or of -0, which equals it, for 0: words of 0 are not there yet.
-  __device__ static std::uint64_t not_zero(double x) {
-    return static_cast<std::uint64_t>(__double_as_longlong(x == 0 ? -0.0 : x));
+#pragma unroll
+    for (int i = 0; i < form::words; ++i) {
+      complete = complete && words[i] != 0;
+    }
+    s = form::unpack(words);
+    return complete;
   }
 
   std::uint64_t* words_;

@@ -5,7 +5,7 @@
 /// "mbarrier", "cp.async.bulk", "st.async" and "barrier.cluster".
 #pragma once
 
-#include "device.hpp"
+#include <gpu/contract.hpp>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
@@ -76,30 +76,43 @@ class transfer_barrier {
         "l"(from), "r"(bytes), "r"(shared_address(&word_))
         : "memory");
   }
-  /// Sends 8 or 16 bytes to the same shared variable of block `rank` of the cluster, and counts
-  /// them at that block's copy of this barrier. Nothing else is ordered by it.
+  /// Sends a value of 4, 8 or a multiple of 16 bytes to the same shared variable of block `rank` of
+  /// the cluster, and counts its bytes at that block's copy of this barrier. Nothing else is
+  /// ordered by it.
   template <class T>
   __device__ void send(T* shared, const T& value, int rank) {
-    static_assert(sizeof(T) == 8 || sizeof(T) == 16);
-    std::uint64_t words[sizeof(T) / 8];
-    memcpy(words, &value, sizeof(T));
     std::uint32_t to;
     std::uint32_t barrier;
     asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(to) : "r"(shared_address(shared)), "r"(rank));
     asm("mapa.shared::cluster.u32 %0, %1, %2;"
         : "=r"(barrier)
         : "r"(shared_address(&word_)), "r"(rank));
-    if constexpr (sizeof(T) == 8) {
+    if constexpr (sizeof(T) == 4) {
+      std::uint32_t word;
+      memcpy(&word, &value, sizeof(T));
+      asm volatile(
+          "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(to),
+          "r"(word), "r"(barrier)
+          : "memory");
+    } else if constexpr (sizeof(T) == 8) {
+      std::uint64_t word;
+      memcpy(&word, &value, sizeof(T));
       asm volatile(
           "st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];" ::"r"(to),
-          "l"(words[0]), "r"(barrier)
+          "l"(word), "r"(barrier)
           : "memory");
     } else {
-      asm volatile(
-          "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b64 [%0], {%1, %2}, [%3];" ::
-              "r"(to),
-          "l"(words[0]), "l"(words[1]), "r"(barrier)
-          : "memory");
+      static_assert(sizeof(T) % 16 == 0);
+      std::uint64_t words[sizeof(T) / 8];
+      memcpy(words, &value, sizeof(T));
+#pragma unroll
+      for (unsigned i = 0; i < sizeof(T) / 8; i += 2) {
+        asm volatile(
+            "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b64 [%0], {%1, %2}, [%3];" ::
+                "r"(to + 8 * i),
+            "l"(words[i]), "l"(words[i + 1]), "r"(barrier)
+            : "memory");
+      }
     }
   }
   /// Waits for the end of a phase; phases are numbered modulo 2. What came by copies and from the

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Kernel launches by CUDA. backends/hip has the same names.
+/// Starts of kernels by CUDA; see gpu/contract.hpp.
 #pragma once
 
 #include "check.hpp"
@@ -80,9 +80,9 @@ inline void allow_shared(const void* kernel, std::size_t shared_bytes) {
 }
 
 template <class... Parameters>
-void launch(stream_handle stream, void (*kernel)(Parameters...), std::int64_t blocks, int threads,
-            cudaLaunchAttribute* attribute, std::size_t shared_bytes,
-            std::type_identity_t<Parameters>... arguments) {
+void start(stream_handle stream, void (*kernel)(Parameters...), std::int64_t blocks, int threads,
+           cudaLaunchAttribute* attribute, std::size_t shared_bytes,
+           std::type_identity_t<Parameters>... arguments) {
   check(try_launch(stream, kernel, blocks, threads, attribute, shared_bytes, arguments...),
         "cudaLaunchKernelEx");
 }
@@ -90,9 +90,9 @@ void launch(stream_handle stream, void (*kernel)(Parameters...), std::int64_t bl
 }  // namespace detail
 
 template <class... Parameters>
-void launch(stream_handle stream, void (*kernel)(Parameters...), std::int64_t blocks, int threads,
-            std::type_identity_t<Parameters>... arguments) {
-  detail::launch(stream, kernel, blocks, threads, nullptr, 0, arguments...);
+void launch_grid(stream_handle stream, void (*kernel)(Parameters...), std::int64_t blocks,
+                 int threads, std::type_identity_t<Parameters>... arguments) {
+  detail::start(stream, kernel, blocks, threads, nullptr, 0, arguments...);
 }
 
 /// With dynamic shared memory.
@@ -101,7 +101,7 @@ void launch_shared(stream_handle stream, void (*kernel)(Parameters...), std::int
                    int threads, std::size_t shared_bytes,
                    std::type_identity_t<Parameters>... arguments) {
   detail::allow_shared(reinterpret_cast<const void*>(kernel), shared_bytes);
-  detail::launch(stream, kernel, blocks, threads, nullptr, shared_bytes, arguments...);
+  detail::start(stream, kernel, blocks, threads, nullptr, shared_bytes, arguments...);
 }
 
 /// After a launch of a kernel that calls let_next_begin, a kernel that calls
@@ -112,8 +112,8 @@ void launch_next(stream_handle stream, void (*kernel)(Parameters...), std::int64
                  std::type_identity_t<Parameters>... arguments) {
   detail::allow_shared(reinterpret_cast<const void*>(kernel), shared_bytes);
   cudaLaunchAttribute early = detail::begins_early();
-  detail::launch(stream, kernel, blocks, threads, detail::overlaps_launches() ? &early : nullptr,
-                 shared_bytes, arguments...);
+  detail::start(stream, kernel, blocks, threads, detail::overlaps_launches() ? &early : nullptr,
+                shared_bytes, arguments...);
 }
 
 /// Blocks that all run at once and may wait for each other. Returns false, and launches nothing, if
@@ -142,8 +142,8 @@ void launch_clusters(stream_handle stream, void (*kernel)(Parameters...), std::i
                              cudaFuncAttributeNonPortableClusterSizeAllowed, 1),
         "cudaFuncSetAttribute");
   cudaLaunchAttribute attribute = detail::in_clusters(cluster);
-  detail::launch(stream, kernel, clusters * cluster, threads, cluster > 1 ? &attribute : nullptr, 0,
-                 arguments...);
+  detail::start(stream, kernel, clusters * cluster, threads, cluster > 1 ? &attribute : nullptr, 0,
+                arguments...);
 }
 
 }  // namespace SOFTFOLD_BACKEND

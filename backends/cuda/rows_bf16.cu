@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "clustered.hpp"
-#include "streamed.hpp"
+#include "cluster.hpp"
+#include "ring.hpp"
 #include "together.hpp"
 
 #include <gpu/rows.inl>

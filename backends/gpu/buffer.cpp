@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "queue_state.hpp"
+#include <gpu/queue_state.hpp>
 
+#include <core/allocation.hpp>
 #include <core/check.hpp>
 
 #include <softfold/buffer.hpp>
@@ -11,6 +12,7 @@ inline namespace SOFTFOLD_BACKEND {
 using namespace gpu;
 
 buffer::buffer(queue& q, std::size_t bytes, memory kind) : size_(bytes), kind_(kind) {
+  core::check_allocation("buffer", bytes);
   const runtime::current_device current(q.self().executor.device);
   if (bytes > 0) {
     data_ = runtime::allocate(bytes, kind == memory::host);

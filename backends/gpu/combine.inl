@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// combine and logsumexp of states, one thread for each; combine_topk, one block for each row.
-#include "calls.hpp"
-#include "launch.hpp"
-#include "state.hpp"
-#include "topk_calls.hpp"
-#include "vector_elements.hpp"
+#include <gpu/contract.hpp>
+#include <gpu/plan/constants.hpp>
+#include <gpu/plan/sizes.hpp>
+#include <gpu/row/vector_elements.hpp>
+#include <gpu/typed.hpp>
 
 #include <core/monoid.hpp>
+#include <core/real_types.hpp>
 #include <core/topk.hpp>
 
 namespace softfold::gpu {
@@ -15,8 +16,6 @@ inline namespace SOFTFOLD_BACKEND {
 namespace {
 
 constexpr int threads = 256;
-
-std::int64_t blocks_for(std::int64_t count) { return (count + threads - 1) / threads; }
 
 template <class T>
 __global__ void __launch_bounds__(threads)
@@ -120,62 +119,66 @@ __global__ void __launch_bounds__(threads)
 }
 
 template <class In, class Index>
-void launch_merge(const core::lists_problem& p, void* scratch, stream_handle stream) {
+void launch_merge(executor& on, const core::lists_problem& p) {
+  void* const scratch = on.scratch.at_least(lists_scratch_bytes(p));
   const std::int64_t k = p.values.cols;
   auto* const merged_indices = static_cast<Index*>(scratch);
   auto* const merged_values =
       reinterpret_cast<In*>(static_cast<std::byte*>(scratch) +
                             static_cast<std::size_t>(p.values.rows * k) * sizeof(std::int64_t));
-  launch(stream, merge_lists<In, Index>, p.values.rows, threads,
-         static_cast<const In*>(p.more_values.data), p.more_values.stride,
-         static_cast<const Index*>(p.more_indices.data), p.more_indices.stride,
-         static_cast<In*>(p.values.data), p.values.stride, static_cast<Index*>(p.indices.data),
-         p.indices.stride, k, merged_values, merged_indices);
+  launch_grid(on.stream, merge_lists<In, Index>, p.values.rows, threads,
+              static_cast<const In*>(p.more_values.data), p.more_values.stride,
+              static_cast<const Index*>(p.more_indices.data), p.more_indices.stride,
+              static_cast<In*>(p.values.data), p.values.stride, static_cast<Index*>(p.indices.data),
+              p.indices.stride, k, merged_values, merged_indices);
 }
 
 /// Calls body with a value of the states' type.
 template <class Body>
 void with_state(dtype type, Body&& body) {
-  if (type == dtype::f64) {
-    body(double{});
-  } else {
-    body(float{});
-  }
+  core::with_real(type, [&]<class T>(T value) {
+    if constexpr (std::is_same_v<T, core::arithmetic_t<T>>) {
+      body(value);
+    }
+  });
 }
 
 }  // namespace
 
-void launch_combine(const const_partials_ref& more, const partials_ref& partials,
-                    stream_handle stream) {
-  if (more.size == 0) {
+void combine_states(executor& on, const core::combine_problem& p) {
+  if (p.more.size == 0) {
     return;
   }
-  with_state(more.type, [&](auto t) {
-    using T = decltype(t);
-    launch(stream, combine_states_of_rows<T>, blocks_for(more.size), threads,
-           static_cast<const max_sum<T>*>(more.data), static_cast<max_sum<T>*>(partials.data),
-           more.size);
+  const runtime::current_device current(on.device);
+  with_state(p.more.type, [&]<class T>(T) {
+    launch_grid(on.stream, combine_states_of_rows<T>, divide_up(p.more.size, threads), threads,
+                static_cast<const max_sum<T>*>(p.more.data),
+                static_cast<max_sum<T>*>(p.partials.data), p.more.size);
   });
 }
 
-void launch_logsumexp_of_states(const const_partials_ref& partials, const vector_ref& lse,
-                                stream_handle stream) {
-  if (lse.size == 0) {
+void logsumexp_of_states(executor& on, const core::state_problem& p) {
+  if (p.lse.size == 0) {
     return;
   }
-  with_state(partials.type, [&](auto t) {
-    using T = decltype(t);
-    launch(stream, logsumexp_of_rows<T>, blocks_for(lse.size), threads,
-           static_cast<const max_sum<T>*>(partials.data), static_cast<T*>(lse.data), lse.size);
+  const runtime::current_device current(on.device);
+  with_state(p.partials.type, [&]<class T>(T) {
+    launch_grid(on.stream, logsumexp_of_rows<T>, divide_up(p.lse.size, threads), threads,
+                static_cast<const max_sum<T>*>(p.partials.data), static_cast<T*>(p.lse.data),
+                p.lse.size);
   });
 }
 
-void launch_combine_topk(const core::lists_problem& p, void* scratch, stream_handle stream) {
-  with_input(p.values.type, [&](auto in) {
+void combine_lists(executor& on, const core::lists_problem& p) {
+  if (p.values.rows == 0 || p.values.cols == 0) {
+    return;
+  }
+  const runtime::current_device current(on.device);
+  core::with_real(p.values.type, [&]<class In>(In) {
     if (p.indices.type == dtype::i32) {
-      launch_merge<decltype(in), std::int32_t>(p, scratch, stream);
+      launch_merge<In, std::int32_t>(on, p);
     } else {
-      launch_merge<decltype(in), std::int64_t>(p, scratch, stream);
+      launch_merge<In, std::int64_t>(on, p);
     }
   });
 }

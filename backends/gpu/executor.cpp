@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "executor.hpp"
+#include <gpu/executor.hpp>
 
+#include <core/allocation.hpp>
 #include <core/check.hpp>
 
 #include <string>
@@ -17,6 +18,7 @@ scratch::~scratch() {
 
 void* scratch::at_least(std::size_t bytes) {
   if (bytes > size_) {
+    core::check_allocation("queue's scratch memory", bytes);
     if (runtime::is_capturing(stream_)) {
       throw error(errc::out_of_memory,
                   "queue: the captured call needs " + std::to_string(bytes) +
@@ -40,7 +42,8 @@ executor::executor(int device_, stream_handle stream_)
     : device(device_),
       properties(runtime::properties(device_)),
       stream(stream_),
-      scratch(stream_, properties.runs_together) {}
+      scratch(stream_, properties.runs_together),
+      edited(stream_, false) {}
 
 void executor::reserve(std::size_t bytes) {
   const runtime::current_device current(device);

@@ -3,8 +3,8 @@
 /// What a call on a GPU runs on: a device, a stream, and scratch memory in the stream's order.
 #pragma once
 
-#include "plan.hpp"
-#include "runtime.hpp"
+#include <gpu/plan/plan.hpp>
+#include <gpu/runtime.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -47,6 +47,7 @@ struct executor {
   device_properties properties;
   stream_handle stream;
   gpu::scratch scratch;
+  gpu::scratch edited;  ///< rows whose edits were made
 
   /// Grows the scratch memory.
   void reserve(std::size_t bytes);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "queue_state.hpp"
-#include "run.hpp"
+#include <gpu/queue_state.hpp>
+#include <gpu/run.hpp>
 
 #include <core/check.hpp>
-#include <core/launch.hpp>
+#include <core/run.hpp>
 
 #include <string>
 #include <utility>
@@ -68,13 +68,8 @@ void queue::reserve(std::size_t bytes) { state_->executor.reserve(bytes); }
 
 const device_info& queue::info() const noexcept { return state_->info; }
 
-void launch(queue& q, const core::row_problem& p) { run(q.self().executor, p); }
-void launch(queue& q, const core::topk_problem& p) { run(q.self().executor, p); }
-void launch(queue& q, const core::fold_problem& p) { run(q.self().executor, p); }
-void launch(queue& q, const core::combine_problem& p) { run(q.self().executor, p); }
-void launch(queue& q, const core::normalize_problem& p) { run(q.self().executor, p); }
-void launch(queue& q, const core::state_problem& p) { run(q.self().executor, p); }
-void launch(queue& q, const core::lists_problem& p) { run(q.self().executor, p); }
+std::atomic<bool>& in_use(queue& q) { return q.self().in_use; }
+void run(queue& q, const core::problem& p) { gpu::run(q.self().executor, p); }
 
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold

@@ -4,9 +4,11 @@
 /// executor on it.
 #pragma once
 
-#include "executor.hpp"
+#include <gpu/executor.hpp>
 
 #include <softfold/queue.hpp>
+
+#include <atomic>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
@@ -45,6 +47,7 @@ struct queue::state {
   gpu::stream stream;  // before the executor, whose scratch memory is in its order
   gpu::executor executor;
   device_info info;
+  std::atomic<bool> in_use = false;
 
  private:
   [[nodiscard]] device_info info_of_device() const;

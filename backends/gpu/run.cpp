@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "run.hpp"
+#include <gpu/plan/shape.hpp>
+#include <gpu/run.hpp>
+#include <gpu/typed.hpp>
 
-#include "calls.hpp"
-#include "topk_calls.hpp"
+#include <core/check.hpp>
+#include <core/real_types.hpp>
 
 #include <algorithm>
-#include <cstddef>
 #include <initializer_list>
 #include <string>
 
@@ -26,84 +27,35 @@ void check_memory(const executor& on, const char* function,
   }
 }
 
-/// Rows [first, first + rows) of a call.
-map_call part_of(const map_call& call, std::int64_t first, std::int64_t rows) {
-  const auto in = static_cast<std::int64_t>(size_of(call.x.type));
-  const auto out = static_cast<std::int64_t>(size_of(call.y_type));
-  map_call part = call;
-  part.x.data = static_cast<const std::byte*>(call.x.data) + first * call.x.stride * in;
-  part.x.rows = rows;
-  part.y = static_cast<std::byte*>(call.y) + first * call.y_stride * out;
-  return part;
+template <class Problem>
+void run_typed(executor& on, const const_matrix_ref& x, const Problem& p) {
+  core::with_real(x.type, [&]<class In>(In) { run_as<In>(on, p); });
 }
 
-void launch(executor& on, const map_call& call) {
-  if (call.x.rows == 0 || call.x.cols == 0) {
-    return;
-  }
-  const runtime::current_device current(on.device);
-  const bool given = call.given != nullptr;
-  const row_shape shape = call.x.shape();
-  const device_limits device = on.limits();
-  const row_plan plan =
-      given ? plan_pass(shape) : plan_rows(plan_map(shape, device), call.x.rows, shape, device);
-  const std::int64_t batch =
-      plan.batch_rows > 0 ? std::min(plan.batch_rows, call.x.rows) : call.x.rows;
-  void* const scratch =
-      given ? nullptr : on.scratch.at_least(part_states_bytes(plan, batch, call.x.type));
-  map_call with_exchange = call;
-  with_exchange.exchange = on.scratch.exchange();
-  with_input(call.x.type, [&](auto in) {
-    for (std::int64_t row = 0; row < call.x.rows; row += batch) {
-      launch_map<decltype(in)>(part_of(with_exchange, row, std::min(batch, call.x.rows - row)),
-                               plan, scratch, on.stream, on.properties.lanes);
-    }
-  });
-}
-
-void launch(executor& on, const reduction_call& call) {
-  if (call.x.rows == 0) {
-    return;
-  }
-  const runtime::current_device current(on.device);
-  const row_plan plan = plan_pass(call.x.shape());
-  void* const scratch = on.scratch.at_least(part_states_bytes(plan, call.x.rows, call.x.type));
-  with_input(call.x.type, [&](auto in) {
-    launch_reduction<decltype(in)>(call, plan, scratch, on.stream, on.properties.lanes);
-  });
-}
-
-void launch(executor& on, const topk_call& call, const topk_plan& plan) {
-  const runtime::current_device current(on.device);
-  void* const scratch = on.scratch.at_least(scratch_of(call, plan).bytes());
-  with_input(call.x.type, [&](auto in) {
-    launch_topk<decltype(in)>(call, plan, scratch, on.stream, on.properties.lanes);
-  });
-}
-
-}  // namespace
-
-void run(executor& on, const core::row_problem& p) {
+void run_each(executor& on, const core::row_problem& p) {
   const bool maps = p.what != core::operation::logsumexp;
   check_memory(on, core::name_of(p.what), {{"x", p.x.data}, {maps ? "y" : "lse", p.y.data}});
-  const input_rows x = input_rows::of(p.x);
-  const scaling scale = scaling::of(p.scale);
-  if (maps) {
-    launch(on, map_call{x, p.y.data, p.y.type, p.y.stride, scale, p.policy,
-                        p.what == core::operation::log_softmax});
-  } else {
-    launch(on, reduction_call{x, p.y.data, lse_kind(p.y.type), scale});
-  }
+  run_typed(on, p.x, p);
 }
 
-void run(executor& on, const core::normalize_problem& p) {
+void run_each(executor& on, const core::backward_problem& p) {
+  check_memory(on, core::backward_name(p.log),
+               {{"y", p.y.data}, {"dy", p.dy.data}, {"dx", p.dx.data}});
+  run_typed(on, p.y, p);
+}
+
+void run_each(executor& on, const core::normalize_problem& p) {
   check_memory(on, core::normalize_name(p.log),
                {{"x_part", p.x.data}, {"partials", p.partials.data}, {"y", p.y.data}});
-  launch(on, map_call{input_rows::of(p.x), p.y.data, p.y.type, p.y.stride, scaling::of(p.scale),
-                      p.policy, p.log, p.partials.data});
+  run_typed(on, p.x, p);
 }
 
-void run(executor& on, const core::topk_problem& p) {
+void run_each(executor& on, const core::fold_problem& p) {
+  check_memory(on, "fold", {{"x_part", p.x.data}, {"partials", p.partials.data}});
+  run_typed(on, p.x, p);
+}
+
+void run_each(executor& on, const core::topk_problem& p) {
   check_memory(on, p.function,
                {{"x", p.x.data},
                 {"indices", p.indices.data},
@@ -116,63 +68,149 @@ void run(executor& on, const core::topk_problem& p) {
   }
   constexpr std::int64_t most = std::int64_t{1} << 30;
   if (p.indices.cols > most) {
-    throw error(errc::invalid_argument,
-                std::string(p.function) + ": indices.cols = " + std::to_string(p.indices.cols) +
-                    ", more than the 2^30 that this backend can choose of a row");
+    core::fail(errc::invalid_argument, {p.function, "indices"}, ".cols",
+               std::to_string(p.indices.cols),
+               "at most the 2^30 that this backend can choose of a row");
   }
-  const input_rows x = input_rows::of(p.x);
-  const scaling scale = scaling::of(p.scale);
+  const core::fold_problem fold{p.x, p.partials, p.scale};
   if (p.indices.cols == 0) {  // no list is wanted, only the row's state
     if (p.lse.data != nullptr) {
-      launch(on, reduction_call{x, p.lse.data, lse_kind(p.lse.type), scale});
+      run_typed(on, p.x,
+                core::row_problem{.what = core::operation::logsumexp,
+                                  .x = p.x,
+                                  .y = {p.lse.data, p.lse.type, p.x.rows, 1, 1},
+                                  .scale = p.scale,
+                                  .policy = p.policy});
     }
     if (p.partials.data != nullptr) {
-      launch(on, reduction_call{x, p.partials.data, result_kind::partial, scale});
+      run_typed(on, p.x, fold);
     }
     return;
   }
-  topk_call call = {x,     p.indices.cols, p.indices, p.values, p.probabilities,
-                    p.lse, p.partials,     scale,     p.policy, p.column_offset};
   // The state of a row has the same bits with and without a list. Where the list's kernel folds the
   // row in another order, the row, a short one, is read twice.
-  const topk_plan plan = plan_topk(x.shape(), x.rows, call.k, on.limits());
-  if (p.partials.data != nullptr && !plan.folds_as_pass) {
-    launch(on, reduction_call{x, p.partials.data, result_kind::partial, scale});
-    call.partials = {};
+  core::topk_problem lists = p;
+  if (p.partials.data != nullptr &&
+      !plan_topk(shape_of(p.x), p.x.rows, p.indices.cols, on.limits()).folds_as_pass) {
+    run_typed(on, p.x, fold);
+    lists.partials = {};
   }
-  launch(on, call, plan);
+  run_typed(on, p.x, lists);
 }
 
-void run(executor& on, const core::fold_problem& p) {
-  check_memory(on, "fold", {{"x_part", p.x.data}, {"partials", p.partials.data}});
-  launch(on, reduction_call{input_rows::of(p.x), p.partials.data, result_kind::partial,
-                            scaling::of(p.scale)});
+void run_each(executor& on, const core::scan_problem& p) {
+  check_memory(on, "scan",
+               {{"x", p.x.data},
+                {"lse", p.lse.data},
+                {"carry_in", p.carry_in.data},
+                {"carry_out", p.carry_out.data}});
+  scan(on, p);
 }
 
-void run(executor& on, const core::combine_problem& p) {
+void run_each(executor& on, const core::combine_problem& p) {
   check_memory(on, "combine", {{"more", p.more.data}, {"partials", p.partials.data}});
-  const runtime::current_device current(on.device);
-  launch_combine(p.more, p.partials, on.stream);
+  combine_states(on, p);
 }
 
-void run(executor& on, const core::state_problem& p) {
+void run_each(executor& on, const core::state_problem& p) {
   check_memory(on, "logsumexp", {{"partials", p.partials.data}, {"lse", p.lse.data}});
-  const runtime::current_device current(on.device);
-  launch_logsumexp_of_states(p.partials, p.lse, on.stream);
+  logsumexp_of_states(on, p);
 }
 
-void run(executor& on, const core::lists_problem& p) {
+void run_each(executor& on, const core::lists_problem& p) {
   check_memory(on, "combine_topk",
                {{"more_values", p.more_values.data},
                 {"more_indices", p.more_indices.data},
                 {"values", p.values.data},
                 {"indices", p.indices.data}});
-  if (p.values.rows == 0 || p.values.cols == 0) {
+  combine_lists(on, p);
+}
+
+void run_each(executor& on, const core::sample_problem& p) {
+  const sample_options& o = p.options;
+  check_memory(on, "sample",
+               {{"x", p.x.data},
+                {"tokens", p.tokens.data},
+                {"temperatures", o.temperatures.data},
+                {"top_ks", o.top_ks.data},
+                {"top_ps", o.top_ps.data},
+                {"min_ps", o.min_ps.data},
+                {"seeds", o.seeds.data},
+                {"offsets", o.offsets.data},
+                {"log_probability", o.log_probability.data},
+                {"raw_log_probability", o.raw_log_probability.data},
+                {"lse", o.lse.data},
+                {"kept", o.kept.data},
+                {"kept_mass", o.kept_mass.data},
+                {"top_indices", o.top_indices.data},
+                {"top_log_probabilities", o.top_log_probabilities.data}});
+  if (p.empty()) {
     return;
   }
-  const runtime::current_device current(on.device);
-  void* const scratch = on.scratch.at_least(lists_scratch_bytes(p));
-  launch_combine_topk(p, scratch, on.stream);
+  if (o.top_indices.data != nullptr) {
+    run_each(on, core::topk_problem{.function = "sample",
+                                    .x = p.x,
+                                    .indices = o.top_indices,
+                                    .values = o.top_log_probabilities});
+  }
+  sample_rows(on, p);
+}
+
+/// What core::edited_run asks of a backend.
+struct edited_rows {
+  executor& on;
+
+  [[nodiscard]] std::byte* memory(std::size_t bytes) const {
+    const runtime::current_device current(on.device);
+    return static_cast<std::byte*>(on.edited.at_least(bytes));
+  }
+  [[nodiscard]] std::size_t batch_bytes() const {
+    constexpr std::size_t least = std::size_t{1} << 20;  // a launch's worth, whatever the cache
+    return std::max(on.properties.l2_bytes / 2, least);
+  }
+  void edit(const const_matrix_ref& x, const core::edits& edits, const matrix_ref& to,
+            double removed) const {
+    gpu::edit(on, x, edits, to, removed);
+  }
+  void narrow(const const_matrix_ref& from, const matrix_ref& to) const {
+    gpu::narrow(on, from, to);
+  }
+  void settle(const core::settled_lists& lists) const { gpu::settle(on, lists); }
+  template <class Problem>
+  void run(const Problem& p) const {
+    run_each(on, p);
+  }
+};
+
+template <class Problem>
+void check_edits(const executor& on, const Problem& p) {
+  if constexpr (requires { p.edits; }) {
+    const core::edits& e = p.edits;
+    check_memory(on, core::function_of(p),
+                 {{"edits.bias", e.bias.data},
+                  {"edits.penalty_rows", e.penalty_rows},
+                  {"edits.penalty_columns", e.penalty_columns.data},
+                  {"edits.penalty_counts", e.penalty_counts},
+                  {"edits.repetition", e.repetition.data},
+                  {"edits.frequency", e.frequency.data},
+                  {"edits.presence", e.presence.data},
+                  {"edits.mask", e.mask.data},
+                  {"edits.lengths", e.lengths.data}});
+  }
+}
+
+}  // namespace
+
+void run(executor& on, const core::problem& p) {
+  edited_rows rows{on};
+  std::visit(
+      [&](const auto& each) {
+        if (core::is_edited(each)) {
+          check_edits(on, each);
+        }
+        core::run_with_edits(rows, each);
+      },
+      p);
 }
 
 }  // namespace SOFTFOLD_BACKEND

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Instantiates the launch of topk.hpp for one element type.
-#include "topk.hpp"
+/// Top-k for one element type, in a translation unit of its own.
+#pragma once
 
-#define SOFTFOLD_GPU_TOPK(In)                                                                   \
-  namespace softfold::gpu {                                                                     \
-  inline namespace SOFTFOLD_BACKEND {                                                           \
-  template void launch_topk<In>(const topk_call&, const topk_plan&, void*, stream_handle, int); \
-  }                                                                                             \
-  }                                                                                             \
+#include <gpu/topk/run.hpp>
+
+#define SOFTFOLD_GPU_TOPK(In)                                     \
+  namespace softfold::gpu {                                       \
+  inline namespace SOFTFOLD_BACKEND {                             \
+  template void run_as<In>(executor&, const core::topk_problem&); \
+  }                                                               \
+  }                                                               \
   static_assert(true)

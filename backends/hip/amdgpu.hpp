@@ -3,7 +3,7 @@
 /// The part of device.hpp that is the hardware's.
 #pragma once
 
-#include <gpu/block16.hpp>
+#include <gpu/row/block16.hpp>
 #include <softfold/config.hpp>
 #include <softfold/dtype.hpp>
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// What the kernels of backends/gpu need of a device language, with wavefronts of 32 or 64 lanes.
-/// backends/cuda has the same names.
+/// The device language for kernels with wavefronts of 32 or 64 lanes; see gpu/contract.hpp.
 #pragma once
 
 #ifdef SOFTFOLD_HIP_ON_HOST
@@ -85,6 +84,9 @@ __device__ inline std::uint64_t order_key(double x) { return core::order_key(x);
 /// The larger; NaN if one is NaN. The hardware's own maximum would give the other one.
 __device__ inline float max_or_nan(float a, float b) { return a > b || a != a ? a : b; }
 __device__ inline double max_or_nan(double a, double b) { return a > b || a != a ? a : b; }
+/// The smaller; NaN if one is NaN.
+__device__ inline float min_or_nan(float a, float b) { return a < b || a != a ? a : b; }
+__device__ inline double min_or_nan(double a, double b) { return a < b || a != a ? a : b; }
 
 __device__ inline float to_float(bfloat16 x) { return static_cast<float>(x); }
 /// Rounded to nearest even, in the upper half; of a NaN, some NaN.

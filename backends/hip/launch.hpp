@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Kernel launches. backends/cuda has the same names.
+/// Starts of kernels by HIP; see gpu/contract.hpp.
 #pragma once
 
 #ifdef SOFTFOLD_HIP_ON_HOST
@@ -13,8 +13,8 @@ namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
 template <class... Parameters>
-void launch(stream_handle stream, void (*kernel)(Parameters...), std::int64_t blocks, int threads,
-            std::type_identity_t<Parameters>... arguments) {
+void launch_grid(stream_handle stream, void (*kernel)(Parameters...), std::int64_t blocks,
+                 int threads, std::type_identity_t<Parameters>... arguments) {
   launch_shared(stream, kernel, blocks, threads, 0, arguments...);
 }
 

@@ -4,8 +4,8 @@
 /// host's threads; who brings the threads is the backend's own.
 #pragma once
 
-#include "machine.hpp"
-#include "scratch.hpp"
+#include <backends/host/machine.hpp>
+#include <backends/host/scratch.hpp>
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
@@ -20,12 +20,13 @@ struct executor {
   /// work(argument, slot) on up to `threads` threads, the caller among them; returns when all
   /// calls are done. 0 <= slot < threads tells concurrent calls apart. One thread may make
   /// several calls, one after the other.
-  virtual void run(void (*work)(void* argument, int slot), void* argument) = 0;
+  virtual void execute(void (*work)(void* argument, int slot), void* argument) = 0;
 
   host::machine machine;
   const kernel_table& kernels;
   int threads = 1;
   host::scratch scratch;
+  host::scratch edited;  ///< rows whose edits were made
 };
 
 }  // namespace host

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "machine.hpp"
+#include <backends/host/machine.hpp>
 
 #include <softfold/error.hpp>
 
@@ -70,6 +70,9 @@ machine read_machine() {
 }
 
 const kernel_table& choose_kernels(const char* forced) {
+  if (forced != nullptr && *forced == '\0') {
+    forced = nullptr;  // as if the variable were not set
+  }
   const candidate widest_first[] = {
 #if defined(__x86_64__)
     {avx512_kernels, __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&

@@ -3,7 +3,7 @@
 /// What the processor is and which kernels it can run.
 #pragma once
 
-#include "kernels/table.hpp"
+#include <backends/host/kernels/table.hpp>
 
 #include <cstddef>
 #include <string>
@@ -22,8 +22,9 @@ struct machine {
 /// Read from the system; usual sizes where it does not say.
 machine read_machine();
 
-/// The widest kernels that the processor can run, or those that `forced` names if it is not
-/// null. Throws error(invalid_argument) for a name that is unknown or cannot run here.
+/// The widest kernels that the processor can run, or those that `forced` names if it is
+/// neither null nor empty. Throws error(invalid_argument) for a name that is unknown or cannot run
+/// here.
 const kernel_table& choose_kernels(const char* forced);
 
 }  // namespace host

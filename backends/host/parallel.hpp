@@ -6,8 +6,8 @@
 /// thread that comes late join wherever the others are.
 #pragma once
 
-#include "executor.hpp"
-#include "plan.hpp"
+#include <backends/host/executor.hpp>
+#include <backends/host/plan/plan.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -22,10 +22,10 @@ namespace host {
 
 /// work(slot) on every thread of the executor that has time for it; returns when all are done.
 template <class Work>
-void on_all_threads(executor& threads, Work&& work) {
-  threads.run([](void* argument,
-                 int slot) { (*static_cast<std::remove_reference_t<Work>*>(argument))(slot); },
-              &work);
+void on_all_threads(executor& on, Work&& work) {
+  on.execute([](void* argument,
+                int slot) { (*static_cast<std::remove_reference_t<Work>*>(argument))(slot); },
+             &work);
 }
 
 /// Numbers 0, ..., n - 1, each given out once. Every slot has a range of its own and takes from
@@ -71,13 +71,13 @@ void spin_until(Condition&& condition) {
 /// first(i) for all 0 <= i < n, then between() once, then second(i) for all i, on all threads in
 /// one go: no thread waits for one that has not started.
 template <class First, class Between, class Second>
-void in_two_phases(executor& queue, std::int64_t n, First&& first, Between&& between,
+void in_two_phases(executor& on, std::int64_t n, First&& first, Between&& between,
                    Second&& second) {
-  dispenser phase_one(n, queue.threads);
-  dispenser phase_two(n, queue.threads);
+  dispenser phase_one(n, on.threads);
+  dispenser phase_two(n, on.threads);
   std::atomic<std::int64_t> left{n};
   std::atomic<bool> ready{false};
-  on_all_threads(queue, [&](int slot) {
+  on_all_threads(on, [&](int slot) {
     phase_one.take_all(slot, [&](std::int64_t i) {
       first(i);
       if (left.fetch_sub(1, std::memory_order_acq_rel) == 1) {
@@ -90,14 +90,14 @@ void in_two_phases(executor& queue, std::int64_t n, First&& first, Between&& bet
   });
 }
 
-/// body(begin, end, slot) for tasks of whole rows; slot < queue.threads tells concurrent
+/// body(begin, end, slot) for tasks of whole rows; slot < on.threads tells concurrent
 /// tasks apart. With spread::segments: one call for all rows, whose body spreads each row itself.
 template <class Body>
-void over_rows(executor& queue, const plan& plan, std::int64_t rows, Body&& body) {
+void over_rows(executor& on, const plan& plan, std::int64_t rows, Body&& body) {
   const auto task = [&](std::int64_t begin, std::int64_t end, int slot) {
     body(begin, end, slot);
     if (plan.stream) {
-      queue.kernels.end_of_stream();
+      on.kernels.end_of_stream();
     }
   };
   switch (plan.over) {
@@ -111,35 +111,35 @@ void over_rows(executor& queue, const plan& plan, std::int64_t rows, Body&& body
       break;
   }
   const std::int64_t per_task = plan.rows_per_task;
-  dispenser tasks((rows + per_task - 1) / per_task, queue.threads);
-  on_all_threads(queue, [&](int slot) {
+  dispenser tasks((rows + per_task - 1) / per_task, on.threads);
+  on_all_threads(on, [&](int slot) {
     tasks.take_all(slot, [&](std::int64_t i) {
       task(i * per_task, std::min(rows, (i + 1) * per_task), slot);
     });
   });
 }
 
-/// The columns of a segment.
-struct column_range {
-  std::int64_t begin, count;
-};
-inline column_range columns_of(std::int64_t segment, std::int64_t cols) {
-  const std::int64_t begin = segment * segment_columns;
-  return {begin, std::min(segment_columns, cols - begin)};
-}
-
-/// body(segment) for each segment of a row.
+/// body(segment, slot) for each segment of a row; `slot` is the calling task's, whose thread may do
+/// all of them.
 template <class Body>
-void over_segments(executor& queue, const plan& plan, std::int64_t cols, Body&& body) {
+void over_segments(executor& on, const plan& plan, std::int64_t cols, int slot, Body&& body) {
   const std::int64_t n = segments_of(cols);
   if (plan.over == spread::segments) {
-    dispenser segments(n, queue.threads);
-    on_all_threads(queue, [&](int slot) { segments.take_all(slot, body); });
-  } else {
-    for (std::int64_t i = 0; i < n; ++i) {
-      body(i);
-    }
+    dispenser segments(n, on.threads);
+    on_all_threads(on, [&](int own) {
+      segments.take_all(own, [&](std::int64_t segment) { body(segment, own); });
+    });
+    return;
   }
+  for (std::int64_t i = 0; i < n; ++i) {
+    body(i, slot);
+  }
+}
+
+/// body(segment), where it does not matter whose memory a segment is worked on with.
+template <class Body>
+void over_segments(executor& on, const plan& plan, std::int64_t cols, Body&& body) {
+  over_segments(on, plan, cols, 0, [&](std::int64_t segment, int) { body(segment); });
 }
 
 }  // namespace host

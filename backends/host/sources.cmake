@@ -3,8 +3,10 @@
 # on a host's threads.
 function(softfold_host_sources target)
   set(directory "${PROJECT_SOURCE_DIR}/backends/host")
-  set(sources machine.cpp partials.cpp plan.cpp row.cpp scratch.cpp selection.cpp softmax.cpp
-              topk.cpp topk_lists.cpp isa/baseline.cpp)
+  set(sources machine.cpp scratch.cpp edit/edit.cpp plan/plan.cpp row/state.cpp map/backward.cpp
+              map/normalize.cpp map/softmax.cpp reduce/rows.cpp reduce/states.cpp scan/scan.cpp
+              topk/lists.cpp topk/selection.cpp topk/topk.cpp sampling/list.cpp
+              sampling/masses.cpp sampling/race.cpp sampling/sample.cpp isa/baseline.cpp)
   # One translation unit for each instruction set; choose_kernels picks one at run time.
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
     list(APPEND sources isa/avx2.cpp isa/avx512.cpp)

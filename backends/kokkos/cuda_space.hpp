@@ -46,13 +46,7 @@ class cuda_space final : public space {
     gpu::runtime::copy(to, from, bytes, executor_.stream);
   }
 
-  void launch(const core::row_problem& p) override { gpu::run(executor_, p); }
-  void launch(const core::topk_problem& p) override { gpu::run(executor_, p); }
-  void launch(const core::fold_problem& p) override { gpu::run(executor_, p); }
-  void launch(const core::combine_problem& p) override { gpu::run(executor_, p); }
-  void launch(const core::normalize_problem& p) override { gpu::run(executor_, p); }
-  void launch(const core::state_problem& p) override { gpu::run(executor_, p); }
-  void launch(const core::lists_problem& p) override { gpu::run(executor_, p); }
+  void run(const core::problem& p) override { gpu::run(executor_, p); }
 
  private:
   Kokkos::Cuda exec_;

@@ -7,7 +7,8 @@
 #include "memory.hpp"
 #include "space.hpp"
 
-#include <backends/host/launch.hpp>
+#include <backends/host/run.hpp>
+#include <core/floating_point.hpp>
 
 #include <Kokkos_Core.hpp>
 
@@ -52,29 +53,23 @@ class host_space final : public space, private host::executor {
     copy<Kokkos::HostSpace, Kokkos::HostSpace>(exec_, to, from, bytes);
   }
 
-  void launch(const core::row_problem& p) override { run_on_host(p); }
-  void launch(const core::topk_problem& p) override { run_on_host(p); }
-  void launch(const core::fold_problem& p) override { run_on_host(p); }
-  void launch(const core::combine_problem& p) override { run_on_host(p); }
-  void launch(const core::normalize_problem& p) override { run_on_host(p); }
-  void launch(const core::state_problem& p) override { run_on_host(p); }
-  void launch(const core::lists_problem& p) override { run_on_host(p); }
-
- private:
-  template <class Problem>
-  void run_on_host(const Problem& p) {
+  void run(const core::problem& p) override {
     exec_.fence();  // earlier work on the instance; Kokkos lets a host space be asynchronous
-    host::launch(*this, p);
+    host::run(*this, p);
   }
 
+ private:
   /// One team of one thread for each slot. A range, not a TeamPolicy: the same teams without the
   /// memory that a team policy shares between calls, so that queues may run at once.
-  void run(void (*work)(void* argument, int slot), void* argument) override {
+  void execute(void (*work)(void* argument, int slot), void* argument) override {
     using policy =
         Kokkos::RangePolicy<Exec, Kokkos::Schedule<Kokkos::Static>, Kokkos::IndexType<int>>;
     policy slots(exec_, 0, threads);
     slots.set_chunk_size(1);
-    Kokkos::parallel_for("softfold", slots, [=](int slot) { work(argument, slot); });
+    Kokkos::parallel_for("softfold", slots, [=](int slot) {
+      const core::default_floating_point environment;
+      work(argument, slot);
+    });
     exec_.fence();
   }
 

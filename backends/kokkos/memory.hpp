@@ -5,6 +5,8 @@
 
 #include "space.hpp"
 
+#include <core/allocation.hpp>
+
 #include <Kokkos_Core.hpp>
 
 #include <softfold/error.hpp>
@@ -26,6 +28,7 @@ using host_memory = Kokkos::HostSpace;
 
 template <class Space>
 allocation allocate_in(std::size_t bytes) {
+  core::check_allocation("Kokkos", bytes);
   void* data = nullptr;
   try {
     data = Kokkos::kokkos_malloc<Space>("softfold", bytes);

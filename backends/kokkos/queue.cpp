@@ -2,7 +2,7 @@
 #include "queue_state.hpp"
 #include "runtime.hpp"
 
-#include <core/launch.hpp>
+#include <core/run.hpp>
 
 #include <softfold/error.hpp>
 
@@ -35,13 +35,14 @@ void queue::wait() { state_->space->wait(); }
 void queue::reserve(std::size_t bytes) { state_->space->reserve(bytes); }
 const device_info& queue::info() const noexcept { return state_->info; }
 
-void launch(queue& q, const core::row_problem& p) { q.self().space->launch(p); }
-void launch(queue& q, const core::topk_problem& p) { q.self().space->launch(p); }
-void launch(queue& q, const core::fold_problem& p) { q.self().space->launch(p); }
-void launch(queue& q, const core::combine_problem& p) { q.self().space->launch(p); }
-void launch(queue& q, const core::normalize_problem& p) { q.self().space->launch(p); }
-void launch(queue& q, const core::state_problem& p) { q.self().space->launch(p); }
-void launch(queue& q, const core::lists_problem& p) { q.self().space->launch(p); }
+queue queue_on_stream(const char* function, void* /*stream*/) {
+  throw error(errc::invalid_argument, std::string(function) +
+                                          ": the kokkos backend has no streams, expected a queue "
+                                          "of queue_create or, in C++, of make_queue");
+}
+
+std::atomic<bool>& in_use(queue& q) { return q.self().in_use; }
+void run(queue& q, const core::problem& p) { q.self().space->run(p); }
 
 }  // namespace kokkos
 }  // namespace softfold

@@ -8,6 +8,7 @@
 
 #include <softfold/queue.hpp>
 
+#include <atomic>
 #include <memory>
 
 namespace softfold {
@@ -28,6 +29,7 @@ struct queue::state {
 
   std::unique_ptr<kokkos_backend::space> space;
   device_info info;
+  std::atomic<bool> in_use = false;
 };
 
 }  // namespace kokkos

@@ -39,14 +39,7 @@ class space {
   virtual void upload(void* to, const void* from, std::size_t bytes) = 0;
   virtual void download(void* to, const void* from, std::size_t bytes) = 0;
 
-  // Plan and launch of checked calls.
-  virtual void launch(const core::row_problem& p) = 0;
-  virtual void launch(const core::topk_problem& p) = 0;
-  virtual void launch(const core::fold_problem& p) = 0;
-  virtual void launch(const core::combine_problem& p) = 0;
-  virtual void launch(const core::normalize_problem& p) = 0;
-  virtual void launch(const core::state_problem& p) = 0;
-  virtual void launch(const core::lists_problem& p) = 0;
+  virtual void run(const core::problem& p) = 0;
 };
 
 /// The default execution space, with at most `threads` of a host's threads; 0 means all.

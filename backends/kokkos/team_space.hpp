@@ -7,7 +7,11 @@
 #include "guarded.hpp"
 #include "memory.hpp"
 #include "space.hpp"
+#include "team/edit.hpp"
+#include "team/gradient.hpp"
 #include "team/rows.hpp"
+#include "team/sample.hpp"
+#include "team/scan.hpp"
 #include "team/topk.hpp"
 
 #include <core/monoid.hpp>
@@ -62,9 +66,11 @@ class team_space final : public space {
  public:
   explicit team_space(const Exec& exec) : exec_(exec) {}
   ~team_space() override {
-    if (scratch_.data != nullptr) {
-      exec_.fence();
-      scratch_.release(scratch_.data);
+    for (const memory_of_calls* memory : {&scratch_, &edited_}) {
+      if (memory->where.data != nullptr) {
+        exec_.fence();
+        memory->where.release(memory->where.data);
+      }
     }
   }
 
@@ -93,17 +99,98 @@ class team_space final : public space {
             [&] { copy<typename Exec::memory_space, Kokkos::HostSpace>(exec_, to, from, bytes); });
   }
 
-  void launch(const core::row_problem& p) override {
+  void run(const core::problem& p) override {
+    edited_rows rows{*this};
+    std::visit([&](const auto& each) { core::run_with_edits(rows, each); }, p);
+  }
+
+ private:
+  /// Memory that only grows.
+  struct memory_of_calls {
+    allocation where;
+    std::size_t bytes = 0;
+  };
+
+  /// What core::edited_run asks of a backend.
+  struct edited_rows {
+    team_space& on;
+
+    [[nodiscard]] std::byte* memory(std::size_t bytes) const {
+      return on.at_least(on.edited_, bytes);
+    }
+    [[nodiscard]] static std::size_t batch_bytes() { return std::size_t{16} << 20; }
+    void edit(const const_matrix_ref& x, const core::edits& edits, const matrix_ref& to,
+              double removed) const {
+      core::with_real(x.type, [&](auto in) {
+        using In = decltype(in);
+        core::with_output<In>(to.type, [&](auto out) {
+          using To = decltype(out);
+          const std::int64_t pieces = (x.cols + columns_edited - 1) / columns_edited;
+          on.over_range(x.rows * pieces,
+                        edit_columns<In, To>{static_cast<const In*>(x.data), x.stride,
+                                             static_cast<To*>(to.data), to.stride, x.cols, edits,
+                                             To(static_cast<arithmetic_t<In>>(removed))});
+        });
+      });
+    }
+    void narrow(const const_matrix_ref& from, const matrix_ref& to) const {
+      core::with_real(to.type, [&](auto out) {
+        using To = decltype(out);
+        on.over_range(to.rows * to.cols,
+                      narrow_columns<To>{static_cast<const float*>(from.data), from.stride,
+                                         static_cast<To*>(to.data), to.stride, to.cols});
+      });
+    }
+    void settle(const core::settled_lists& lists) const {
+      core::with_real(lists.x.type, [&](auto in) {
+        using In = decltype(in);
+        lists.indices.type == dtype::i64
+            ? on.over_range(lists.x.rows, settle_lists<In, std::int64_t>{lists})
+            : on.over_range(lists.x.rows, settle_lists<In, std::int32_t>{lists});
+      });
+    }
+    template <class Problem>
+    void run(const Problem& p) const {
+      on.run_each(p);
+    }
+  };
+
+  // ---- Each kind of problem.
+
+  void run_each(const core::row_problem& p) {
     if (p.x.rows == 0 || p.y.cols == 0) {
       return;
     }
-    with_input(p.x.type, [&](auto in) {
+    core::with_real(p.x.type, [&](auto in) {
       using T = decltype(in);
-      with_output<T>(p.y.type, [&](auto out) { launch_rows<T, decltype(out)>(p); });
+      core::with_output<T>(p.y.type, [&](auto out) { run_rows<T, decltype(out)>(p); });
     });
   }
 
-  void launch(const core::topk_problem& asked) override {
+  void run_each(const core::backward_problem& p) {
+    if (p.y.rows == 0 || p.y.cols == 0) {
+      return;
+    }
+    core::with_real(p.y.type, [&](auto in) {
+      using T = decltype(in);
+      core::with_output<T>(p.dx.type, [&](auto out) {
+        using Out = decltype(out);
+        fold_and_finish(gradient_source<T>{static_cast<const T*>(p.y.data),
+                                           p.y.stride,
+                                           static_cast<const T*>(p.dy.data),
+                                           p.dy.stride,
+                                           p.y.rows,
+                                           p.y.cols,
+                                           p.log,
+                                           {}},
+                        gradient_finish<T, Out>{static_cast<Out*>(p.dx.data), p.dx.stride,
+                                                static_cast<arithmetic_t<T>>(p.scale)},
+                        true);
+      });
+    });
+  }
+
+  void run_each(const core::topk_problem& asked) {
     if (asked.empty()) {
       return;
     }
@@ -111,43 +198,65 @@ class team_space final : public space {
     if (p.partials.data != nullptr) {
       // A state has the bits of fold, which the shape of top-k's own fold does not give: another
       // read of x.
-      launch(core::fold_problem{p.x, p.partials, p.scale});
+      run_each(core::fold_problem{p.x, p.partials, p.scale});
       p.partials = {};
       if (p.empty()) {
         return;
       }
     }
     if (p.k() == 0) {
-      launch_without_elements(p);
+      run_without_elements(p);
       return;
     }
-    with_input(p.x.type, [&](auto in) {
+    core::with_real(p.x.type, [&](auto in) {
       using T = decltype(in);
       if (sizeof(arithmetic_t<T>) == 4 && p.x.cols <= std::int64_t{1} << 32) {
-        launch_topk<T, packed_entry>(p);
+        run_topk<T, packed_entry>(p);
       } else {
-        launch_topk<T, wide_entry>(p);
+        run_topk<T, wide_entry>(p);
       }
     });
   }
 
-  void launch(const core::fold_problem& p) override {
+  void run_each(const core::fold_problem& p) {
     if (p.x.rows == 0) {
       return;
     }
-    with_input(p.x.type, [&](auto in) {
+    core::with_real(p.x.type, [&](auto in) {
       using T = decltype(in);
       auto* const partials = static_cast<max_sum<arithmetic_t<T>>*>(p.partials.data);
       fold_and_finish(source_of<T>(p.x, p.scale), partial_finish<T>{partials}, false);
     });
   }
 
-  void launch(const core::combine_problem& p) override {
+  void run_each(const core::scan_problem& p) {
+    if (p.x.rows == 0) {
+      return;
+    }
+    core::with_real(p.x.type, [&](auto in) {
+      using In = decltype(in);
+      using A = arithmetic_t<In>;
+      auto rows = scan_rows<In>::of(p);
+      rows.carries = reinterpret_cast<core::scan_state<A>*>(scratch(rows.carry_bytes()));
+      over_range(rows.rows * rows.chunks, fold_scan_chunks<In>{rows});
+      over_range(p.x.rows,
+                 carry_scan_chunks<In>{rows, static_cast<const max_sum<A>*>(p.carry_in.data),
+                                       static_cast<max_sum<A>*>(p.carry_out.data)});
+      core::with_output<In>(p.lse.type, [&](auto out) {
+        using Out = decltype(out);
+        over_range(
+            rows.rows * rows.chunks,
+            scan_chunks<In, Out>{rows, static_cast<Out*>(p.lse.data), p.lse.stride, p.exclusive});
+      });
+    });
+  }
+
+  void run_each(const core::combine_problem& p) {
     over_range(p.more.size,
                combine_rows<Exec>{p.more.data, p.partials.data, p.more.type == dtype::f64});
   }
 
-  void launch(const core::state_problem& p) override {
+  void run_each(const core::state_problem& p) {
     const auto run = [&]<class A>(A) {
       over_range(p.partials.size,
                  logsumexp_of_states<A>{static_cast<const max_sum<A>*>(p.partials.data),
@@ -156,11 +265,11 @@ class team_space final : public space {
     p.partials.type == dtype::f64 ? run(double{}) : run(float{});
   }
 
-  void launch(const core::lists_problem& p) override {
+  void run_each(const core::lists_problem& p) {
     if (p.values.cols == 0) {
       return;
     }
-    with_input(p.values.type, [&](auto value) {
+    core::with_real(p.values.type, [&](auto value) {
       using T = decltype(value);
       const auto run = [&]<class Index>(Index) {
         over_range(p.values.rows,
@@ -170,17 +279,42 @@ class team_space final : public space {
     });
   }
 
-  void launch(const core::normalize_problem& p) override {
+  void run_each(const core::normalize_problem& p) {
     if (p.x.rows == 0 || p.x.cols == 0) {
       return;
     }
-    with_input(p.x.type, [&](auto in) {
+    core::with_real(p.x.type, [&](auto in) {
       using T = decltype(in);
-      with_output<T>(p.y.type, [&](auto out) { launch_normalize<T, decltype(out)>(p); });
+      core::with_output<T>(p.y.type, [&](auto out) { run_normalize<T, decltype(out)>(p); });
     });
   }
 
- private:
+  void run_each(const core::sample_problem& p) {
+    if (p.empty()) {
+      return;
+    }
+    const sample_options& o = p.options;
+    if (o.top_indices.data != nullptr) {
+      run_each(core::topk_problem{.function = "sample",
+                                  .x = p.x,
+                                  .indices = o.top_indices,
+                                  .values = o.top_log_probabilities});
+    }
+    core::with_real(p.x.type, [&](auto in) {
+      using memory = core::sampling::row_memory;
+      team_plan plan{};
+      plan.team_size = works_on_host_memory<Exec> ? 1 : memory::most_lanes;
+      plan.vector_length = 1;
+      sample_rows<Exec, decltype(in)> functor{p, 0};
+      constexpr int shared = static_cast<int>(sizeof(memory)) + 64;
+      const int team_size = team_size_for(plan, functor, shared);
+      for (; functor.first < p.x.rows; functor.first += league_limit) {
+        launch_teams(plan, std::min(p.x.rows - functor.first, league_limit), team_size, functor,
+                     shared);
+      }
+    });
+  }
+
   // ---- What this execution space can do.
 
   [[nodiscard]] static team_limits limits() {
@@ -192,29 +326,6 @@ class team_space final : public space {
     }
   }
 
-  // ---- From types as values to types.
-
-  template <class Body>
-  static void with_input(dtype type, Body&& body) {
-    switch (type) {
-      case dtype::f64:
-        return body(double{});
-      case dtype::f16:
-        return body(half{});
-      case dtype::bf16:
-        return body(bfloat16{});
-      default:
-        return body(float{});
-    }
-  }
-  template <class T, class Body>
-  static void with_output(dtype type, Body&& body) {
-    if (type == dtype_of<T>) {
-      body(T{});
-    } else {
-      body(arithmetic_t<T>{});
-    }
-  }
   template <class T>
   static row_source<T> source_of(const const_matrix_ref& x, double scale) {
     using A = arithmetic_t<T>;
@@ -224,19 +335,19 @@ class team_space final : public space {
 
   // ---- Launches.
 
-  std::byte* scratch(std::size_t bytes) {
-    if (bytes > scratch_bytes_) {
-      if (scratch_.data != nullptr) {
+  std::byte* at_least(memory_of_calls& memory, std::size_t bytes) {
+    if (bytes > memory.bytes) {
+      if (memory.where.data != nullptr) {
         exec_.fence();
-        scratch_.release(scratch_.data);
-        scratch_ = {};
-        scratch_bytes_ = 0;
+        memory.where.release(memory.where.data);
+        memory = {};
       }
-      scratch_ = allocate_in<typename Exec::memory_space>(bytes);
-      scratch_bytes_ = bytes;
+      memory.where = allocate_in<typename Exec::memory_space>(bytes);
+      memory.bytes = bytes;
     }
-    return static_cast<std::byte*>(scratch_.data);
+    return static_cast<std::byte*>(memory.where.data);
   }
+  std::byte* scratch(std::size_t bytes) { return at_least(scratch_, bytes); }
 
   template <class Functor>
   void over_range(std::int64_t n, const Functor& functor) {
@@ -290,30 +401,32 @@ class team_space final : public space {
   }
 
   /// Both passes over the rows. `maps` says whether the finish is for every element.
-  template <class T, class Finish>
-  void fold_and_finish(const row_source<T>& source, const Finish& finish, bool maps) {
-    using A = arithmetic_t<T>;
+  template <class Source, class Finish>
+  void fold_and_finish(const Source& source, const Finish& finish, bool maps) {
+    using state = state_of<Source>;
     const team_plan plan = plan_rows(source.cols, limits());
     if (plan.by != workers::teams) {
       const bool by_threads = plan.by == workers::thread;
-      over_tasks(plan, source.rows, by_threads,
-                 whole_rows<Exec, Finish>{source, finish, by_threads, plan.vector_length, 0});
+      over_tasks(
+          plan, source.rows, by_threads,
+          whole_rows<Exec, Source, Finish>{source, finish, by_threads, plan.vector_length, 0});
       return;
     }
     const std::int64_t segments = plan.segments_of(source.cols);
-    const segment_states<A> parts{
-        reinterpret_cast<row_fold<A>*>(
-            scratch(static_cast<std::size_t>(source.rows * segments) * sizeof(row_fold<A>))),
+    const segment_states<state> parts{
+        reinterpret_cast<state*>(
+            scratch(static_cast<std::size_t>(source.rows * segments) * sizeof(state))),
         segments, plan.segment};
     over_tasks(plan, source.rows * segments, false,
-               fold_segments<Exec, T>{source, parts, plan.vector_length, 0});
+               fold_segments<Exec, Source>{source, parts, plan.vector_length, 0});
     const std::int64_t pieces = maps ? segments : 1;
     over_tasks(plan, source.rows * pieces, false,
-               finish_segments<Exec, Finish>{source, parts, finish, pieces, plan.vector_length, 0});
+               finish_segments<Exec, Source, Finish>{source, parts, finish, pieces,
+                                                     plan.vector_length, 0});
   }
 
   template <class T, class Out>
-  void launch_rows(const core::row_problem& p) {
+  void run_rows(const core::row_problem& p) {
     using A = arithmetic_t<T>;
     if (p.what == core::operation::logsumexp) {
       if (p.x.cols == 0) {
@@ -326,11 +439,10 @@ class team_space final : public space {
       return;
     }
     const bool log = p.what == core::operation::log_softmax;
-    fold_and_finish(
-        source_of<T>(p.x, p.scale),
-        map_finish<T, Out>{static_cast<const T*>(p.x.data), p.x.stride, static_cast<Out*>(p.y.data),
-                           p.y.stride, empty_value<A>(p.policy, log), log},
-        true);
+    fold_and_finish(source_of<T>(p.x, p.scale),
+                    map_finish<T, Out>{static_cast<Out*>(p.y.data), p.y.stride,
+                                       empty_value<A>(p.policy, log), log},
+                    true);
   }
 
   template <class A>
@@ -341,7 +453,7 @@ class team_space final : public space {
   }
 
   template <class T, class Out>
-  void launch_normalize(const core::normalize_problem& p) {
+  void run_normalize(const core::normalize_problem& p) {
     using A = arithmetic_t<T>;
     team_plan plan = plan_rows(p.x.cols, limits());
     const std::int64_t segments = plan.segments_of(p.x.cols);
@@ -358,13 +470,13 @@ class team_space final : public space {
   }
 
   /// A top-k of no elements: the state of the rows, and absent entries.
-  void launch_without_elements(const core::topk_problem& p) {
+  void run_without_elements(const core::topk_problem& p) {
     if (p.lse.data != nullptr) {
-      launch(core::row_problem{core::operation::logsumexp,
-                               p.x,
-                               {p.lse.data, p.lse.type, p.x.rows, 1, 1},
-                               p.scale,
-                               empty_row::nan});
+      run_each(core::row_problem{core::operation::logsumexp,
+                                 p.x,
+                                 {p.lse.data, p.lse.type, p.x.rows, 1, 1},
+                                 p.scale,
+                                 empty_row::nan});
     }
     if (p.indices.cols > 0) {
       over_range(p.x.rows, absent_lists{outputs_of(p)});
@@ -372,7 +484,7 @@ class team_space final : public space {
   }
 
   template <class T, class Entry>
-  void launch_topk(const core::topk_problem& p) {
+  void run_topk(const core::topk_problem& p) {
     using A = arithmetic_t<T>;
     using kernel = topk_rows<Exec, T, Entry>;
     using stage = typename kernel::stage;
@@ -428,8 +540,8 @@ class team_space final : public space {
   static constexpr std::size_t candidate_memory = std::size_t{256} << 20;
 
   Exec exec_;
-  allocation scratch_;
-  std::size_t scratch_bytes_ = 0;
+  memory_of_calls scratch_;
+  memory_of_calls edited_;
 };
 
 }  // namespace kokkos_backend

@@ -82,10 +82,12 @@ struct bfloat16 {
 };
 
 /// The run-time name of an element type.
-enum class dtype : std::uint8_t { f32, f64, f16, bf16, i32, i64 };
+enum class dtype : std::uint8_t { f32, f64, f16, bf16, i32, i64, u8 };
 
 [[nodiscard]] constexpr std::size_t size_of(dtype type) noexcept {
   switch (type) {
+    case dtype::u8:
+      return 1;
     case dtype::f16:
     case dtype::bf16:
       return 2;
@@ -113,6 +115,8 @@ enum class dtype : std::uint8_t { f32, f64, f16, bf16, i32, i64 };
       return "i32";
     case dtype::i64:
       return "i64";
+    case dtype::u8:
+      return "u8";
   }
   return "unknown";
 }
@@ -136,9 +140,12 @@ template <>
 struct dtype_of<std::int32_t> : dtype_is<dtype::i32> {};
 template <>
 struct dtype_of<std::int64_t> : dtype_is<dtype::i64> {};
+template <>
+struct dtype_of<std::uint8_t> : dtype_is<dtype::u8> {};
 }  // namespace detail
 
-/// A type that a view may hold: float, double, half, bfloat16, std::int32_t, std::int64_t.
+/// A type that a view may hold: float, double, half, bfloat16, std::int32_t, std::int64_t,
+/// std::uint8_t.
 template <class T>
 concept element = requires {
   detail::dtype_of<std::remove_cv_t<T>>::value;

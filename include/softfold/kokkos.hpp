@@ -259,6 +259,33 @@ void log_softmax(Where&& where, const X& x, const Y& y, const softmax_options& o
   });
 }
 
+/// dx = the gradient of softmax, given its result y and the gradient dy of that. See
+/// softmax_backward in softfold.hpp.
+template <views::where Where, views::view Y, views::view Dy, views::view Dx>
+void softmax_backward(Where&& where, const Y& y, const Dy& dy, const Dx& dx,
+                      const backward_options& options = {}) {
+  views::with_queue(where, [&](queue& q, const auto& exec) {
+    const auto result = views::read(exec, y);
+    const auto gradient = views::read(exec, dy);
+    const auto out = views::write(exec, dx);
+    softmax_backward(q, result.input(), gradient.input(), out.output(), options);
+    out.finish();
+  });
+}
+
+/// dx = the gradient of log-softmax. See log_softmax_backward in softfold.hpp.
+template <views::where Where, views::view Y, views::view Dy, views::view Dx>
+void log_softmax_backward(Where&& where, const Y& y, const Dy& dy, const Dx& dx,
+                          const backward_options& options = {}) {
+  views::with_queue(where, [&](queue& q, const auto& exec) {
+    const auto result = views::read(exec, y);
+    const auto gradient = views::read(exec, dy);
+    const auto out = views::write(exec, dx);
+    log_softmax_backward(q, result.input(), gradient.input(), out.output(), options);
+    out.finish();
+  });
+}
+
 /// lse[r] = logsumexp of row r of x. lse is a view of rank 1. See logsumexp in softfold.hpp.
 template <views::where Where, views::view X, views::view Lse>
 requires(!views::of_states<X>) void logsumexp(Where&& where, const X& x, const Lse& lse,

@@ -121,6 +121,24 @@ struct vector_ref {
                    static_cast<std::int64_t>(std::ranges::size(range))) {}
 };
 
+/// A read-only contiguous vector of an element type.
+struct const_vector_ref {
+  const void* data = nullptr;
+  dtype type = dtype::f32;
+  std::int64_t size = 0;
+
+  constexpr const_vector_ref() = default;
+  constexpr const_vector_ref(const void* data_, dtype type_, std::int64_t size_) noexcept
+      : data(data_), type(type_), size(size_) {}
+  constexpr const_vector_ref(const vector_ref& v) noexcept  // NOLINT(google-explicit-constructor)
+      : const_vector_ref(v.data, v.type, v.size) {}
+  template <detail::contiguous Range>
+  requires element<detail::data_t<Range>>
+  constexpr const_vector_ref(Range&& range) noexcept  // NOLINT
+      : const_vector_ref(std::ranges::data(range), dtype_of<detail::data_t<Range>>,
+                         static_cast<std::int64_t>(std::ranges::size(range))) {}
+};
+
 /// Read-only row states, max_sum<float> (type f32) or max_sum<double> (type f64).
 struct const_partials_ref {
   const void* data = nullptr;

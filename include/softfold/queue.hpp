@@ -23,7 +23,8 @@ struct device_info {
 };
 
 struct queue_options {
-  /// Host threads to use; 0 means all that the process may run on. GPU backends use none.
+  /// Host threads to use; 0 means all that the process may run on. Where the system does not let
+  /// the process start as many, the cpu backend makes do with fewer. GPU backends use none.
   int threads = 0;
   /// Number of the GPU; -1 means the thread's current one. The CPU ignores it.
   int device = -1;
@@ -33,7 +34,7 @@ inline namespace SOFTFOLD_BACKEND {
 
 /// An ordered sequence of work and the scratch memory it needs. On the CPU a call is complete
 /// when it returns and wait() has nothing to do; on a GPU calls are asynchronous and in order.
-/// One queue is used by one thread at a time; different queues may run concurrently.
+/// Used by two threads at once, it refuses the second; different queues may run concurrently.
 class SOFTFOLD_API queue {
  public:
   /// The default device, all threads that the process may run on. SOFTFOLD_ISA in the

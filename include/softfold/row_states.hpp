@@ -52,8 +52,10 @@ class SOFTFOLD_API row_states {
 
   /// Adds columns column_offset, ..., column_offset + x_part.cols - 1 of every row. x_part is
   /// [rows, any], in memory of the queue's device, of type f64 where type() is f64, of f32, f16 or
-  /// bf16 where it is f32. Throws error(invalid_argument) if one of the columns was folded before.
-  void fold(queue& q, const_matrix_ref x_part, std::int64_t column_offset);
+  /// bf16 where it is f32. `edits` are those of x_part; elements that they remove are in no list.
+  /// Throws error(invalid_argument) if one of the columns was folded before.
+  void fold(queue& q, const_matrix_ref x_part, std::int64_t column_offset,
+            const row_edits& edits = {});
 
   /// Adds the states of other columns of the same rows: of the same type, rows, k and scale.
   /// Throws error(invalid_argument) if one of the columns is in both.
@@ -75,7 +77,9 @@ class SOFTFOLD_API row_states {
 
   /// The states that to_bytes() wrote, here or elsewhere. Reads nothing past the end of `bytes`
   /// and allocates no more than a small multiple of their number. Throws error(invalid_data) if
-  /// they are not such states, whole, unaltered and of a version that this library reads.
+  /// they are not such states, whole, unaltered and of a version that this library reads. That is
+  /// found by a CRC-32 and by checks of the content, which is protection against accidents, not
+  /// against malice.
   [[nodiscard]] static row_states from_bytes(std::span<const std::byte> bytes);
 
  private:

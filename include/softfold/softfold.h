@@ -17,6 +17,7 @@
  *   members are 0.
  * - Work is asynchronous where the backend is: results may be read after softfold_queue_wait().
  *   One queue is used by one thread at a time. Objects of other kinds may be read by several.
+ * - The calling thread's floating-point environment changes no result, and is left as it was.
  * - The names are the same in every backend's library, so one binding serves all. A program links
  *   one of them. To use two in one process, load each with dlopen(RTLD_LOCAL) and take functions
  *   from it by dlsym: objects of one library must not be given to the other's functions.
@@ -76,7 +77,8 @@ enum {
   SOFTFOLD_F16 = 2,
   SOFTFOLD_BF16 = 3,
   SOFTFOLD_I32 = 4,
-  SOFTFOLD_I64 = 5
+  SOFTFOLD_I64 = 5,
+  SOFTFOLD_U8 = 6
 };
 
 /** rows * cols elements; row r starts at element r * stride, stride >= cols. */
@@ -104,40 +106,142 @@ enum {
   SOFTFOLD_EMPTY_ROW_ZERO = 1 /**< 0; -infinity for log-softmax */
 };
 
+/** Which keys a query of a score matrix sees. */
+enum {
+  SOFTFOLD_CAUSAL_NONE = 0,
+  SOFTFOLD_CAUSAL_TOP_LEFT = 1,    /**< query i, those up to column i */
+  SOFTFOLD_CAUSAL_BOTTOM_RIGHT = 2 /**< up to column i + (cols - queries) */
+};
+
+/** Edits of the rows that a function reads, before the scale; row_edits.hpp says what each does.
+ *  NULL and 0: nothing. */
+typedef struct softfold_row_edits {
+  size_t struct_size;
+  const softfold_matrix* bias;
+  const softfold_vector* penalty_rows;
+  const softfold_vector* penalty_columns;
+  const softfold_vector* penalty_counts;
+  const softfold_vector* repetition;
+  const softfold_vector* frequency;
+  const softfold_vector* presence;
+  double softcap;
+  const softfold_matrix* mask;
+  const softfold_vector* lengths;
+  int32_t corner;
+  int32_t reserved;
+  int64_t queries;
+  int64_t window;
+} softfold_row_edits;
+#define SOFTFOLD_ROW_EDITS_INIT                                                            \
+  {                                                                                        \
+    sizeof(softfold_row_edits), NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.0, NULL, NULL, \
+        SOFTFOLD_CAUSAL_NONE, 0, 0, 0                                                      \
+  }
+
 typedef struct softfold_softmax_options {
   size_t struct_size;
   double scale;
   int32_t empty_row;
   int32_t reserved;
+  const softfold_row_edits* edits; /**< NULL: none */
 } softfold_softmax_options;
 #define SOFTFOLD_SOFTMAX_OPTIONS_INIT \
-  { sizeof(softfold_softmax_options), 1.0, SOFTFOLD_EMPTY_ROW_NAN, 0 }
+  { sizeof(softfold_softmax_options), 1.0, SOFTFOLD_EMPTY_ROW_NAN, 0, NULL }
 
 typedef struct softfold_logsumexp_options {
   size_t struct_size;
   double scale;
+  const softfold_row_edits* edits; /**< NULL: none */
 } softfold_logsumexp_options;
 #define SOFTFOLD_LOGSUMEXP_OPTIONS_INIT \
-  { sizeof(softfold_logsumexp_options), 1.0 }
+  { sizeof(softfold_logsumexp_options), 1.0, NULL }
+
+typedef struct softfold_backward_options {
+  size_t struct_size;
+  double scale;                    /**< that of the softmax or log-softmax */
+  const softfold_row_edits* edits; /**< NULL: none; without penalties and softcap */
+} softfold_backward_options;
+#define SOFTFOLD_BACKWARD_OPTIONS_INIT \
+  { sizeof(softfold_backward_options), 1.0, NULL }
+
+typedef struct softfold_topk_options {
+  size_t struct_size;
+  const softfold_row_edits* edits; /**< NULL: none */
+} softfold_topk_options;
+#define SOFTFOLD_TOPK_OPTIONS_INIT \
+  { sizeof(softfold_topk_options), NULL }
+
+typedef struct softfold_scan_options {
+  size_t struct_size;
+  double scale;
+  int32_t exclusive;                /**< 1: without the column itself */
+  int32_t reverse;                  /**< 1: from the last column on */
+  const softfold_vector* carry_in;  /**< states of what comes before; NULL: nothing */
+  const softfold_vector* carry_out; /**< NULL: not wanted */
+  const softfold_row_edits* edits;  /**< NULL: none */
+} softfold_scan_options;
+#define SOFTFOLD_SCAN_OPTIONS_INIT \
+  { sizeof(softfold_scan_options), 1.0, 0, 0, NULL, NULL, NULL }
 
 typedef struct softfold_softmax_topk_options {
   size_t struct_size;
   double scale;
   int32_t empty_row;
   int32_t reserved;
-  const softfold_matrix* logits; /**< NULL: not wanted */
-  const softfold_vector* lse;    /**< NULL: not wanted */
+  const softfold_matrix* logits;   /**< NULL: not wanted */
+  const softfold_vector* lse;      /**< NULL: not wanted */
+  const softfold_row_edits* edits; /**< NULL: none */
 } softfold_softmax_topk_options;
 #define SOFTFOLD_SOFTMAX_TOPK_OPTIONS_INIT \
-  { sizeof(softfold_softmax_topk_options), 1.0, SOFTFOLD_EMPTY_ROW_NAN, 0, NULL, NULL }
+  { sizeof(softfold_softmax_topk_options), 1.0, SOFTFOLD_EMPTY_ROW_NAN, 0, NULL, NULL, NULL }
 
 typedef struct softfold_fold_topk_options {
   size_t struct_size;
   double scale;
   int64_t column_offset;
+  const softfold_row_edits* edits; /**< NULL: none */
 } softfold_fold_topk_options;
 #define SOFTFOLD_FOLD_TOPK_OPTIONS_INIT \
-  { sizeof(softfold_fold_topk_options), 1.0, 0 }
+  { sizeof(softfold_fold_topk_options), 1.0, 0, NULL }
+
+/** Which elements a filter of softfold_sample counts. */
+enum {
+  SOFTFOLD_TOP_K_FIRST = 0, /**< top-p counts what min-p and top-k left */
+  SOFTFOLD_JOINT = 1        /**< every filter counts the whole row */
+};
+
+/** A vector with one entry for each row wins over the number; NULL: the number. Results: NULL if
+ *  they are not wanted. */
+typedef struct softfold_sample_options {
+  size_t struct_size;
+  double temperature;
+  double top_p;
+  double min_p;
+  int64_t top_k;
+  uint64_t seed;
+  uint64_t offset;
+  int32_t order;
+  int32_t reserved;
+  const softfold_vector* temperatures;          /**< f32 or f64 */
+  const softfold_vector* top_ps;                /**< f32 or f64 */
+  const softfold_vector* min_ps;                /**< f32 or f64 */
+  const softfold_vector* top_ks;                /**< i32 or i64 */
+  const softfold_vector* seeds;                 /**< i64, all 64 bits used */
+  const softfold_vector* offsets;               /**< i64, all 64 bits used */
+  const softfold_matrix* log_probability;       /**< [rows, draws] */
+  const softfold_matrix* raw_log_probability;   /**< [rows, draws] */
+  const softfold_vector* lse;                   /**< [rows] */
+  const softfold_vector* kept;                  /**< [rows], i32 or i64 */
+  const softfold_vector* kept_mass;             /**< [rows] */
+  const softfold_matrix* top_indices;           /**< [rows, n], i32 or i64 */
+  const softfold_matrix* top_log_probabilities; /**< [rows, n] */
+  const softfold_row_edits* edits;              /**< NULL: none */
+} softfold_sample_options;
+#define SOFTFOLD_SAMPLE_OPTIONS_INIT                                                              \
+  {                                                                                               \
+    sizeof(softfold_sample_options), 1.0, 1.0, 0.0, 0, 0, 0, SOFTFOLD_TOP_K_FIRST, 0, NULL, NULL, \
+        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL                    \
+  }
 
 /* ---- queues ---- */
 
@@ -167,6 +271,12 @@ typedef struct softfold_device_info {
 /** *queue becomes a new queue, or NULL on failure. */
 SOFTFOLD_C_API softfold_status softfold_queue_create(const softfold_queue_options* options,
                                                      softfold_queue** queue);
+/** A queue whose calls go to `stream`, a cudaStream_t (cuda) or hipStream_t (hip) of the device
+ * that is current now; NULL is the default stream. The stream stays the caller's and must live as
+ * long as the queue. Calls can be captured in a graph once the queue's scratch memory has grown: by
+ * the same call before, or softfold_queue_reserve(). Other backends have no streams:
+ *  SOFTFOLD_INVALID_ARGUMENT. */
+SOFTFOLD_C_API softfold_status softfold_queue_create_on(void* stream, softfold_queue** queue);
 /** NULL is accepted. */
 SOFTFOLD_C_API void softfold_queue_destroy(softfold_queue* queue);
 SOFTFOLD_C_API softfold_status softfold_queue_wait(softfold_queue* queue);
@@ -209,15 +319,38 @@ SOFTFOLD_C_API softfold_status softfold_log_softmax(softfold_queue* queue, const
 SOFTFOLD_C_API softfold_status softfold_logsumexp(softfold_queue* queue, const softfold_matrix* x,
                                                   const softfold_vector* lse,
                                                   const softfold_logsumexp_options* options);
+/** The logsumexp of every prefix of each row; softfold.hpp says which. */
+SOFTFOLD_C_API softfold_status softfold_scan(softfold_queue* queue, const softfold_matrix* x,
+                                             const softfold_matrix* lse,
+                                             const softfold_scan_options* options);
+/** y is the result of the softmax, dy its gradient, dx becomes that of x; dx may be y or dy. */
+SOFTFOLD_C_API softfold_status softfold_softmax_backward(softfold_queue* queue,
+                                                         const softfold_matrix* y,
+                                                         const softfold_matrix* dy,
+                                                         const softfold_matrix* dx,
+                                                         const softfold_backward_options* options);
+SOFTFOLD_C_API softfold_status softfold_log_softmax_backward(
+    softfold_queue* queue, const softfold_matrix* y, const softfold_matrix* dy,
+    const softfold_matrix* dx, const softfold_backward_options* options);
 /** k is the number of columns of `indices`. */
 SOFTFOLD_C_API softfold_status softfold_topk(softfold_queue* queue, const softfold_matrix* x,
                                              const softfold_matrix* values,
                                              const softfold_matrix* indices);
+SOFTFOLD_C_API softfold_status softfold_topk_with_options(softfold_queue* queue,
+                                                          const softfold_matrix* x,
+                                                          const softfold_matrix* values,
+                                                          const softfold_matrix* indices,
+                                                          const softfold_topk_options* options);
 SOFTFOLD_C_API softfold_status softfold_softmax_topk(softfold_queue* queue,
                                                      const softfold_matrix* x,
                                                      const softfold_matrix* probabilities,
                                                      const softfold_matrix* indices,
                                                      const softfold_softmax_topk_options* options);
+
+/** tokens is [rows, draws], i32 or i64: columns of x drawn from the softmax of x / temperature. */
+SOFTFOLD_C_API softfold_status softfold_sample(softfold_queue* queue, const softfold_matrix* x,
+                                               const softfold_matrix* tokens,
+                                               const softfold_sample_options* options);
 
 /* ---- parts of rows ---- */
 

@@ -18,9 +18,13 @@
 ///   nothing is launched then, and nothing is written but the logsumexp of cols = 0, -infinity.
 /// - y may be the input itself (same pointer, stride and element size). Any other overlap
 ///   between an input and an output, or between two outputs, is an error.
+/// - Options' `edits` change or remove elements before the scale: biases, penalties, a softcap,
+///   masks. A removed element does not exist: row_edits.hpp.
 /// - Errors throw softfold::error before anything is written.
 /// - The same call on the same machine and configuration gives the same bits every time; a
 ///   row's bits depend neither on the other rows of the matrix nor on the number of threads.
+/// - The calling thread's floating-point environment (rounding, flushing of subnormal numbers,
+///   traps, flags) changes no result, and is left as it was.
 /// - Work is proportional to rows * cols. Element counts and offsets are 64-bit.
 ///
 /// docs/semantics.md has the accuracy bounds and every special case.
@@ -33,6 +37,7 @@
 #include <softfold/matrix_view.hpp>
 #include <softfold/max_sum.hpp>
 #include <softfold/queue.hpp>
+#include <softfold/row_edits.hpp>
 #include <softfold/version.hpp>
 
 #include <cstdint>
@@ -48,25 +53,95 @@ enum class empty_row : std::uint8_t {
 struct softmax_options {
   double scale = 1;
   softfold::empty_row empty_row = softfold::empty_row::nan;
+  row_edits edits = {};
 };
 
 struct logsumexp_options {
   double scale = 1;
+  row_edits edits = {};
+};
+
+struct backward_options {
+  double scale = 1;  ///< that of the forward function
+  /// Those of the forward function: penalties and a softcap are an error, the rest as there.
+  row_edits edits = {};
+};
+
+struct topk_options {
+  row_edits edits = {};
+};
+
+struct scan_options {
+  double scale = 1;
+  bool exclusive = false;  ///< a column's result is that of the columns before it
+  bool reverse = false;    ///< columns come from the last to the first
+  /// If it has data: the state of what comes before each row, [rows], as fold gives it.
+  const_partials_ref carry_in = {};
+  /// If it has data: becomes the state of carry_in and the row, [rows]. May be carry_in itself.
+  partials_ref carry_out = {};
+  row_edits edits = {};
 };
 
 struct softmax_topk_options {
   double scale = 1;
   softfold::empty_row empty_row = softfold::empty_row::nan;
-  /// If it has data: the k selected elements of x, unscaled, [rows, k].
+  /// If it has data: the k selected elements of x, edited but unscaled, [rows, k].
   matrix_ref logits = {};
   /// If it has data: the logsumexp of the scaled row, [rows].
   vector_ref lse = {};
+  row_edits edits = {};
 };
 
 struct fold_topk_options {
   double scale = 1;
   /// The column of the whole row that column 0 of the part is; 0 or more.
   std::int64_t column_offset = 0;
+  row_edits edits = {};
+};
+
+/// Which elements a filter of sample() counts.
+enum class filter_order : std::uint8_t {
+  top_k_first,  ///< top-p counts what min-p and top-k left
+  joint,        ///< every filter counts the whole row
+};
+
+/// A vector with data has an entry for each row and wins over the number beside it. Vectors are
+/// read where the work is done, in the order of the queue.
+struct sample_options {
+  /// Elements are divided by it, 0 or more; 0 takes the first in the order of topk.
+  double temperature = 1;
+  const_vector_ref temperatures = {};  ///< f32 or f64
+  /// Keeps the k first in the order of topk, exactly k; 0, and cols or more, keeps all.
+  std::int64_t top_k = 0;
+  const_vector_ref top_ks = {};  ///< i32 or i64
+  /// Keeps the fewest first elements whose probabilities add up to p, at least one; 1 keeps all.
+  double top_p = 1;
+  const_vector_ref top_ps = {};  ///< f32 or f64
+  /// Keeps what is at least p times as probable as the most probable element.
+  double min_p = 0;
+  const_vector_ref min_ps = {};  ///< f32 or f64
+  std::uint64_t seed = 0;
+  const_vector_ref seeds = {};  ///< i64, all 64 bits used
+  /// Where the row is in its seed's sequence, as a rule the token's position in its text.
+  std::uint64_t offset = 0;
+  const_vector_ref offsets = {};  ///< i64, all 64 bits used
+  filter_order order = filter_order::top_k_first;
+
+  // Results that are wanted if they have data, of x's type or the arithmetic's.
+  /// Of the token, by the temperature and after the filters: [rows, draws].
+  matrix_ref log_probability = {};
+  /// Of the token in x as it is: [rows, draws].
+  matrix_ref raw_log_probability = {};
+  vector_ref lse = {};        ///< logsumexp of x as it is: [rows]
+  vector_ref kept = {};       ///< how many elements the filters keep: [rows], i32 or i64
+  vector_ref kept_mass = {};  ///< and their share of the distribution before the filters: [rows]
+  /// The n first elements of x in the order of topk and their log-probabilities in x as it is:
+  /// [rows, n], n <= cols. Both or neither.
+  matrix_ref top_indices = {};
+  matrix_ref top_log_probabilities = {};
+
+  /// Of x before anything else: what "x as it is" above is.
+  row_edits edits = {};
 };
 
 inline namespace SOFTFOLD_BACKEND {
@@ -87,13 +162,40 @@ SOFTFOLD_API void log_softmax(queue& q, const_matrix_ref x, matrix_ref y,
 SOFTFOLD_API void logsumexp(queue& q, const_matrix_ref x, vector_ref lse,
                             const logsumexp_options& options = {});
 
+/// The logarithm of the cumulative sum of exponentials, the scan of the states' monoid:
+/// lse[r, i] = log(exp(c(r)) + sum over j <= i of exp(s x[r, j])), where c(r) is the logsumexp of
+/// carry_in, or absent; with `exclusive` over j < i, with `reverse` over j >= i (j > i). The last
+/// column of an inclusive scan is the row's logsumexp, and an exclusive scan has the same numbers
+/// one column later.
+///
+/// x and lse are [rows, cols]; lse may be x itself. Two looks at x, of which caches serve the
+/// second, and one write.
+SOFTFOLD_API void scan(queue& q, const_matrix_ref x, matrix_ref lse,
+                       const scan_options& options = {});
+
+/// dx[r, i] = s y[r, i] (dy[r, i] - sum over j of y[r, j] dy[r, j]): the gradient of softmax.
+///
+/// y is what softmax gave for x and the same scale s, dy the gradient of y, dx becomes that of x.
+/// All three are [rows, cols]; y and dy have one real type, dx has that or f32 (f64 for f64). dx
+/// may be y or dy itself. A sum that is not finite makes its row NaN. One read of y and dy while
+/// registers or caches hold a row, else two; one write of dx.
+SOFTFOLD_API void softmax_backward(queue& q, const_matrix_ref y, const_matrix_ref dy, matrix_ref dx,
+                                   const backward_options& options = {});
+
+/// dx[r, i] = s (dy[r, i] - exp(y[r, i]) sum over j of dy[r, j]): the gradient of log_softmax, of
+/// which y is the result. Otherwise as softmax_backward.
+SOFTFOLD_API void log_softmax_backward(queue& q, const_matrix_ref y, const_matrix_ref dy,
+                                       matrix_ref dx, const backward_options& options = {});
+
 /// The k = indices.cols largest elements of each row, in order, with their column indices.
 ///
 /// x is [rows, cols]; values and indices are [rows, k] with 0 <= k <= cols; indices are i32 or
 /// i64 (i32 only while cols <= 2^31 - 1). The order is total: NaN before +infinity before finite
 /// values from large to small (+0 equal to -0) before -infinity; equal elements by lower index.
-/// The answer is therefore unique. One read of x while k is small beside cols.
-SOFTFOLD_API void topk(queue& q, const_matrix_ref x, matrix_ref values, matrix_ref indices);
+/// The answer is therefore unique; elements that edits removed come last, by index, with the value
+/// -infinity. One read of x while k is small beside cols.
+SOFTFOLD_API void topk(queue& q, const_matrix_ref x, matrix_ref values, matrix_ref indices,
+                       const topk_options& options = {});
 
 /// topk, with the softmax probability over the whole row of each selected element. The elements
 /// of x are ranked, not their rounded probabilities, whatever the scale. One read of x.
@@ -135,7 +237,7 @@ SOFTFOLD_API void logsumexp(queue& q, const_partials_ref partials, vector_ref ls
 /// The complete state of a part of each row: fold, and the k = indices.cols best elements of the
 /// part in the order of topk, in one read. indices[r, i] is options.column_offset plus the column
 /// within the part. k may exceed the part's columns: absent entries follow the present ones, with
-/// index -1 and value -infinity.
+/// index -1 and value -infinity; so do elements that edits removed.
 ///
 /// x_part is [rows, any number of columns]; values and indices are [rows, k]; partials is [rows],
 /// or without data (null and size 0), and then only the lists are made. The elements are ranked
@@ -156,6 +258,21 @@ SOFTFOLD_API void fold_topk(queue& q, const_matrix_ref x_part, partials_ref part
 SOFTFOLD_API void combine_topk(queue& q, const_matrix_ref more_values,
                                const_matrix_ref more_indices, matrix_ref values,
                                matrix_ref indices);
+
+/// tokens[r, j] = a column of x drawn from softmax(x[r] / temperature), filtered by min-p, top-k
+/// and top-p in this order. One token, whatever the backend, its number of threads, the other rows
+/// and where the row lies: docs/sampling.md defines it to the bit.
+///
+/// x is [rows, cols]; tokens is [rows, draws], i32 (while cols <= 2^31 - 1) or i64: draws that are
+/// independent of each other, of other offsets and of other seeds. A row with a NaN, or whose
+/// parameters in a vector are out of range, gets token -1 and log-probability NaN; a row without
+/// elements above -infinity -1 and -infinity; a row with +infinity the first +infinity and NaN.
+///
+/// By Gumbel's maximum, with Philox4x32 as the source of noise: the largest of z - log E wins, E an
+/// exponential random number of the column. One read of x without filters and results that count
+/// masses; else a few.
+SOFTFOLD_API void sample(queue& q, const_matrix_ref x, matrix_ref tokens,
+                         const sample_options& options = {});
 
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold

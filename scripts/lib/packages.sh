@@ -3,10 +3,18 @@
 
 # Debian package names. These lists are the only place that has them.
 build_packages=(g++ cmake ninja-build libtbb-dev zlib1g-dev libcli11-dev nlohmann-json3-dev)
-test_packages=("${build_packages[@]}" doctest-dev pkg-config python3 abigail-tools
+test_packages=("${build_packages[@]}" ccache doctest-dev pkg-config python3 abigail-tools
                libopenmpi-dev openmpi-bin)
-check_packages=(libtrilinos-kokkos-dev libbenchmark-dev clang libclang-rt-14-dev clang-format-14
-                hipcc libamdhip64-dev rocm-device-libs clang-15 llvm-15)
+# What the parts of scripts/test need beside those.
+style_packages=(clang-format-14 clang-tidy-14)
+cpu_packages=()
+clang_packages=(clang)
+sanitize_packages=()
+fuzz_packages=(clang libclang-rt-14-dev)
+kokkos_packages=(libtrilinos-kokkos-dev libbenchmark-dev)
+hip_packages=(hipcc libamdhip64-dev rocm-device-libs clang-15 llvm-15)
+cuda_packages=()
+python_packages=(python3-venv python3-dev)
 aarch64_packages=(cmake ninja-build g++-aarch64-linux-gnu qemu-user)
 aarch64_libraries=(doctest-dev libtbb-dev libtbb12 libtbbmalloc2 libtbbbind-2-5 zlib1g zlib1g-dev)
 

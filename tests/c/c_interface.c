@@ -82,6 +82,97 @@ static const double weights[rows][cols] = {{1, 2, 4, 3}, {1, 0, 1, 1}};
 static const double totals[rows] = {10, 3};
 static const int64_t best[rows][k] = {{2, 3}, {0, 2}};
 
+/* y = weights / totals; dy is 1 in column 0, else 0, so that dx = y (dy - y[0]). */
+static void check_gradients(softfold_queue* queue) {
+  float y[rows * cols], log_y[rows * cols], dy[rows * cols] = {0}, dx[rows * cols] = {0};
+  struct device y_memory, log_y_memory, dy_memory, dx_memory;
+  softfold_matrix from, from_log, gradient, to;
+  softfold_backward_options options = SOFTFOLD_BACKWARD_OPTIONS_INIT;
+  int r, i;
+
+  for (r = 0; r < rows; ++r) {
+    for (i = 0; i < cols; ++i) {
+      y[r * cols + i] = (float)(weights[r][i] / totals[r]);
+      log_y[r * cols + i] = (float)log(weights[r][i] / totals[r]);
+    }
+    dy[r * cols] = 1;
+  }
+  y_memory = device_of(queue, y, sizeof y);
+  log_y_memory = device_of(queue, log_y, sizeof log_y);
+  dy_memory = device_of(queue, dy, sizeof dy);
+  dx_memory = device_of(queue, dx, sizeof dx);
+  from = matrix(y_memory, cols, SOFTFOLD_F32);
+  from_log = matrix(log_y_memory, cols, SOFTFOLD_F32);
+  gradient = matrix(dy_memory, cols, SOFTFOLD_F32);
+  to = matrix(dx_memory, cols, SOFTFOLD_F32);
+
+  OK(softfold_softmax_backward(queue, &from, &gradient, &to, NULL));
+  fetch(dx_memory, dx, sizeof dx);
+  EXPECT(near(dx[0], 0.1 * 0.9) && near(dx[2], -0.4 * 0.1) && near(dx[cols + 3], -1.0 / 9));
+  options.scale = 2;
+  OK(softfold_log_softmax_backward(queue, &from_log, &gradient, &to, &options));
+  fetch(dx_memory, dx, sizeof dx);
+  EXPECT(near(dx[0], 2 * 0.9) && near(dx[2], -2 * 0.4) && dx[cols + 1] == 0);
+  options.scale = INFINITY;
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "softmax_backward: scale",
+        softfold_softmax_backward(queue, &from, &gradient, &to, &options));
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "dy is null",
+        softfold_log_softmax_backward(queue, &from_log, NULL, &to, NULL));
+
+  softfold_buffer_destroy(y_memory.memory);
+  softfold_buffer_destroy(log_y_memory.memory);
+  softfold_buffer_destroy(dy_memory.memory);
+  softfold_buffer_destroy(dx_memory.memory);
+}
+
+/* The row without a zero weight, and the one with: column 1 of that is never drawn. */
+static void check_samples(softfold_queue* queue, struct device x_memory) {
+  int32_t tokens[rows * 8] = {0};
+  float log_probability[rows * 8] = {0}, lse[rows] = {0};
+  const int64_t seeds[rows] = {5, 6};
+  struct device tokens_memory = device_of(queue, tokens, sizeof tokens);
+  struct device log_memory = device_of(queue, log_probability, sizeof log_probability);
+  struct device lse_memory = device_of(queue, lse, sizeof lse);
+  struct device seeds_memory = device_of(queue, seeds, sizeof seeds);
+  const softfold_matrix x = matrix(x_memory, cols, SOFTFOLD_F32);
+  const softfold_matrix to = matrix(tokens_memory, 8, SOFTFOLD_I32);
+  const softfold_matrix to_log = matrix(log_memory, 8, SOFTFOLD_F32);
+  const softfold_vector to_lse = vector(lse_memory, SOFTFOLD_F32);
+  const softfold_vector by_seeds = vector(seeds_memory, SOFTFOLD_I64);
+  softfold_sample_options options = SOFTFOLD_SAMPLE_OPTIONS_INIT;
+  int r, i;
+
+  options.top_k = 2;
+  options.seeds = &by_seeds;
+  options.log_probability = &to_log;
+  options.lse = &to_lse;
+  OK(softfold_sample(queue, &x, &to, &options));
+  fetch(tokens_memory, tokens, sizeof tokens);
+  fetch(log_memory, log_probability, sizeof log_probability);
+  fetch(lse_memory, lse, sizeof lse);
+  for (r = 0; r < rows; ++r) {
+    const double both = weights[r][best[r][0]] + weights[r][best[r][1]];
+    EXPECT(near(lse[r], log(totals[r])));
+    for (i = 0; i < 8; ++i) {
+      const int32_t token = tokens[r * 8 + i];
+      EXPECT(token == best[r][0] || token == best[r][1]);
+      EXPECT(near(log_probability[r * 8 + i], log(weights[r][token] / both)));
+    }
+  }
+  OK(softfold_sample(queue, &x, &to, NULL));
+  options.top_p = 2;
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "sample: top_p is 2", softfold_sample(queue, &x, &to, &options));
+  options.top_p = 1;
+  options.order = 7;
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "sample: order is 7", softfold_sample(queue, &x, &to, &options));
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "tokens is null", softfold_sample(queue, &x, NULL, NULL));
+
+  softfold_buffer_destroy(tokens_memory.memory);
+  softfold_buffer_destroy(log_memory.memory);
+  softfold_buffer_destroy(lse_memory.memory);
+  softfold_buffer_destroy(seeds_memory.memory);
+}
+
 static void check_rows(softfold_queue* queue, struct device x_memory) {
   float y[rows * cols] = {0};
   float values[rows * k] = {0};
@@ -114,6 +205,7 @@ static void check_rows(softfold_queue* queue, struct device x_memory) {
   OK(softfold_log_softmax(queue, &x, &to, NULL));
   fetch(y_memory, y, sizeof y);
   EXPECT(near(y[2], log(0.4)));
+  check_gradients(queue);
   OK(softfold_logsumexp(queue, &x, &to_lse, NULL));
   fetch(lse_memory, lse, sizeof lse);
   EXPECT(near(lse[0], log(10.0)) && near(lse[1], log(3.0)));
@@ -146,6 +238,7 @@ static void check_parts(softfold_queue* queue, struct device x_memory) {
   struct device state[2], value[2], index[2];
   softfold_matrix values[2], list[2];
   softfold_vector partials[2];
+  softfold_vector wrong_lse;
   struct device y_memory = device_of(queue, zeros, sizeof zeros);
   struct device lse_memory = device_of(queue, zeros, sizeof lse);
   const softfold_vector to_lse = vector(lse_memory, SOFTFOLD_F32);
@@ -171,6 +264,13 @@ static void check_parts(softfold_queue* queue, struct device x_memory) {
   OK(softfold_combine(queue, &partials[0], &partials[1]));
   OK(softfold_combine_topk(queue, &values[0], &list[0], &values[1], &list[1]));
   OK(softfold_logsumexp_of_partials(queue, &partials[1], &to_lse));
+  wrong_lse = to_lse;
+  wrong_lse.size = rows - 1;
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "logsumexp_of_partials: lse.size is 1",
+        softfold_logsumexp_of_partials(queue, &partials[1], &wrong_lse));
+  wrong_lse.type = SOFTFOLD_F64;
+  FAILS(SOFTFOLD_UNSUPPORTED_TYPE, "logsumexp_of_partials: lse.type is f64",
+        softfold_logsumexp_of_partials(queue, &partials[1], &wrong_lse));
   fetch(index[1], indices, sizeof indices);
   EXPECT(memcmp(indices, best, sizeof best) == 0);
   fetch(lse_memory, lse, sizeof lse);
@@ -255,6 +355,69 @@ static void check_states(softfold_queue* queue, struct device x_memory) {
         softfold_row_states_finish(queue, half[0], NULL, NULL, 3));
   softfold_row_states_destroy(half[0]);
   softfold_row_states_destroy(half[1]);
+}
+
+static void check_scan(softfold_queue* queue, struct device x_memory) {
+  const softfold_matrix x = matrix(x_memory, cols, SOFTFOLD_F32);
+  float y[rows * cols];
+  struct device y_memory = device_of(queue, y, sizeof y);
+  const softfold_matrix to = matrix(y_memory, cols, SOFTFOLD_F32);
+  softfold_scan_options options = SOFTFOLD_SCAN_OPTIONS_INIT;
+  OK(softfold_scan(queue, &x, &to, NULL));
+  fetch(y_memory, y, sizeof y);
+  EXPECT(near(y[0], 0) && near(y[1], log(3.0)) && near(y[3], log(10.0)) && near(y[7], log(3.0)));
+  options.exclusive = options.reverse = 1;
+  OK(softfold_scan(queue, &x, &to, &options));
+  fetch(y_memory, y, sizeof y);
+  EXPECT(near(y[0], log(9.0)) && near(y[2], log(3.0)) && y[3] == -INFINITY);
+  options.reverse = 2;
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "scan: reverse is 2", softfold_scan(queue, &x, &to, &options));
+  softfold_buffer_destroy(y_memory.memory);
+}
+
+/* The first row keeps columns 0 and 1, the second columns 2 and 3 by their bits. */
+static void check_edits(softfold_queue* queue, struct device x_memory) {
+  const softfold_matrix x = matrix(x_memory, cols, SOFTFOLD_F32);
+  const int32_t bits[rows] = {3, 12};
+  float y[rows * cols];
+  float values[rows * k];
+  int32_t indices[rows * k];
+  struct device mask_memory = device_of(queue, bits, sizeof bits);
+  struct device y_memory = device_of(queue, y, sizeof y);
+  struct device values_memory = device_of(queue, values, sizeof values);
+  struct device indices_memory = device_of(queue, indices, sizeof indices);
+  const softfold_matrix to = matrix(y_memory, cols, SOFTFOLD_F32);
+  const softfold_matrix best = matrix(values_memory, k, SOFTFOLD_F32);
+  const softfold_matrix where = matrix(indices_memory, k, SOFTFOLD_I32);
+  const softfold_matrix mask = matrix(mask_memory, 1, SOFTFOLD_I32);
+  softfold_row_edits edits = SOFTFOLD_ROW_EDITS_INIT;
+  softfold_softmax_options options = SOFTFOLD_SOFTMAX_OPTIONS_INIT;
+  softfold_topk_options topk_options = SOFTFOLD_TOPK_OPTIONS_INIT;
+  edits.mask = &mask;
+  options.edits = topk_options.edits = &edits;
+  OK(softfold_softmax(queue, &x, &to, &options));
+  OK(softfold_topk_with_options(queue, &x, &best, &where, &topk_options));
+  fetch(y_memory, y, sizeof y);
+  fetch(indices_memory, indices, sizeof indices);
+  EXPECT(near(y[0], 1.0 / 3) && near(y[1], 2.0 / 3) && y[2] == 0 && y[3] == 0);
+  EXPECT(y[4] == 0 && y[5] == 0 && near(y[6], 0.5) && near(y[7], 0.5));
+  EXPECT(indices[0] == 1 && indices[1] == 0 && indices[2] == 2 && indices[3] == 3);
+  edits.corner = 7;
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "softmax: edits.corner is 7",
+        softfold_softmax(queue, &x, &to, &options));
+  edits.corner = SOFTFOLD_CAUSAL_TOP_LEFT;
+  edits.queries = rows;
+  edits.mask = NULL;
+  OK(softfold_softmax(queue, &x, &to, &options));
+  fetch(y_memory, y, sizeof y);
+  EXPECT(y[0] == 1 && y[1] == 0 && y[4] == 1 && y[5] == 0); /* the second is log 1 and log 0 */
+  edits.reserved = 1;
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "edits.reserved is 1",
+        softfold_softmax(queue, &x, &to, &options));
+  softfold_buffer_destroy(mask_memory.memory);
+  softfold_buffer_destroy(y_memory.memory);
+  softfold_buffer_destroy(values_memory.memory);
+  softfold_buffer_destroy(indices_memory.memory);
 }
 
 static void check_errors(softfold_queue* queue, struct device x_memory) {
@@ -350,8 +513,11 @@ int main(void) {
 
   x_memory = device_of(queue, x, sizeof x);
   check_rows(queue, x_memory);
+  check_samples(queue, x_memory);
   check_parts(queue, x_memory);
   check_states(queue, x_memory);
+  check_edits(queue, x_memory);
+  check_scan(queue, x_memory);
   check_errors(queue, x_memory);
   softfold_buffer_destroy(x_memory.memory);
   softfold_buffer_destroy(NULL);

@@ -7,12 +7,14 @@
 #include <core/reference.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <functional>
 #include <limits>
 #include <random>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 namespace softfold::test {
@@ -34,21 +36,27 @@ enum class distribution {
   huge,        ///< up to the type's greatest, both signs
   few_values,  ///< seven values: many ties
   two_values,
-  signed_zeros,  ///< -0, +0 and a few beside them
+  signed_zeros,     ///< -0, +0 and a few beside them
+  zeros_and_least,  ///< -0, and the least of either sign above and below: nothing between them
+  edges,            ///< where formats change: zeros, least, greatest, and neighbours one bit apart
 };
 
 inline constexpr distribution all_distributions[] = {
-    distribution::normal,       distribution::wide_normal,     distribution::ascending,
-    distribution::descending,   distribution::all_equal,       distribution::offset_1e4,
-    distribution::offset_1e7,   distribution::mixed_magnitude, distribution::masked,
-    distribution::leading_mask, distribution::subnormal,       distribution::huge,
-    distribution::few_values,   distribution::two_values,      distribution::signed_zeros};
+    distribution::normal,       distribution::wide_normal,
+    distribution::ascending,    distribution::descending,
+    distribution::all_equal,    distribution::offset_1e4,
+    distribution::offset_1e7,   distribution::mixed_magnitude,
+    distribution::masked,       distribution::leading_mask,
+    distribution::subnormal,    distribution::huge,
+    distribution::few_values,   distribution::two_values,
+    distribution::signed_zeros, distribution::zeros_and_least,
+    distribution::edges};
 
 inline const char* name_of(distribution d) {
   static constexpr const char* names[] = {
-      "normal",     "wide_normal", "ascending",       "descending", "all_equal",
-      "offset_1e4", "offset_1e7",  "mixed_magnitude", "masked",     "leading_mask",
-      "subnormal",  "huge",        "few_values",      "two_values", "signed_zeros"};
+      "normal",     "wide_normal",     "ascending",    "descending",      "all_equal", "offset_1e4",
+      "offset_1e7", "mixed_magnitude", "masked",       "leading_mask",    "subnormal", "huge",
+      "few_values", "two_values",      "signed_zeros", "zeros_and_least", "edges"};
   return names[static_cast<std::size_t>(d)];
 }
 
@@ -74,6 +82,14 @@ struct type_limits<bfloat16> {
   static bfloat16 min_normal() { return bfloat16::from_bits(0x0080); }
   static bfloat16 denorm_min() { return bfloat16::from_bits(0x0001); }
 };
+
+/// The finite value whose bits are one more or less.
+template <class T>
+T neighbour(T value, int step) {
+  using bits = std::conditional_t<sizeof(T) == 2, std::uint16_t,
+                                  std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>;
+  return std::bit_cast<T>(static_cast<bits>(std::bit_cast<bits>(value) + static_cast<bits>(step)));
+}
 
 template <class T>
 inline constexpr reference::arithmetic_t<T> infinity =
@@ -156,6 +172,32 @@ void fill(distribution d, std::span<T> row, std::uint64_t seed) {
         const int choice = percent(generator);
         return choice < 45 ? -0.0 : choice < 90 ? 0.0 : choice < 95 ? smallest : -smallest;
       });
+    case distribution::zeros_and_least: {
+      const auto least = static_cast<double>(reference::widen(type_limits<T>::denorm_min()));
+      return set([&](std::size_t) {
+        const int choice = percent(generator);
+        return choice < 80 ? -0.0 : choice < 85 ? 0.0 : choice < 95 ? least : -least;
+      });
+    }
+    case distribution::edges: {
+      const T one = make<T>(1);
+      const T positive[] = {make<T>(0),
+                            type_limits<T>::denorm_min(),
+                            neighbour(type_limits<T>::min_normal(), -1),
+                            type_limits<T>::min_normal(),
+                            neighbour(one, -1),
+                            one,
+                            neighbour(one, 1),
+                            neighbour(type_limits<T>::max(), -1),
+                            type_limits<T>::max()};
+      for (std::size_t i = 0; i < n; ++i) {
+        const T value =
+            positive[static_cast<std::size_t>(percent(generator)) % std::size(positive)];
+        row[i] = percent(generator) < 50 ? value
+                                         : make<T>(-static_cast<double>(reference::widen(value)));
+      }
+      return;
+    }
   }
 }
 

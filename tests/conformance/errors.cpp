@@ -158,6 +158,29 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 TEST_SUITE_BEGIN("errors");
 
+TEST_CASE("memory of a size that none can have is refused, and the queue goes on") {
+  constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
+  queue q;
+  for (const std::size_t bytes : {most, most - 62, most - 63, most - 64, most / 2 + 1}) {
+    CAPTURE(bytes);
+    const auto is_refused = [&](auto&& allocate) {
+      try {
+        allocate();
+      } catch (const error& e) {
+        CHECK(e.code() == errc::out_of_memory);
+        CHECK(std::string(e.what()).find(std::to_string(bytes)) != std::string::npos);
+        return;
+      }
+      FAIL_CHECK("no error");
+    };
+    is_refused([&] { q.reserve(bytes); });
+    is_refused([&] { const buffer b(q, bytes); });
+    is_refused([&] { const buffer b(q, bytes, memory::host); });
+  }
+  arguments a;
+  topk(q, a.x, a.values, a.indices);
+}
+
 TEST_CASE("the arguments these tests spoil are valid before") {
   for (const operation& op :
        {op_softmax, op_log_softmax, op_logsumexp, op_topk, op_softmax_topk, op_fold, op_combine,
@@ -469,6 +492,96 @@ TEST_CASE("a queue is good after an error") {
   q.wait();
   y.download();
   CHECK(y(0, 0) == 0.5F);
+}
+
+namespace {
+
+/// Valid arguments for the gradients; each test spoils one of them.
+struct gradient_arguments {
+  matrix<float> y_memory{{rows, cols, 2, 0}, role::input};
+  matrix<float> dy_memory{{rows, cols, 2, 0}, role::input};
+  matrix<float> dx_memory{{rows, cols, 2, 0}, role::output};
+  const_matrix_ref y = y_memory.view();
+  const_matrix_ref dy = dy_memory.view();
+  matrix_ref dx = dx_memory.view();
+  double scale = 1;
+};
+
+void gradients_reject(errc code, const char* argument,
+                      const std::function<void(gradient_arguments&)>& spoil) {
+  for (const bool log : {false, true}) {
+    queue q;
+    gradient_arguments a;
+    spoil(a);
+    const std::string name = log ? "log_softmax_backward" : "softmax_backward";
+    INFO(name << " with a wrong " << argument);
+    try {
+      const backward_options options{.scale = a.scale};
+      log ? log_softmax_backward(q, a.y, a.dy, a.dx, options)
+          : softmax_backward(q, a.y, a.dy, a.dx, options);
+      q.wait();
+      FAIL_CHECK("no error");
+    } catch (const error& e) {
+      const std::string text = e.what();
+      CAPTURE(text);
+      CHECK(e.code() == code);
+      CHECK(text.find(name + ": " + argument) == 0);
+    }
+    a.y_memory.download();
+    a.dy_memory.download();
+    a.dx_memory.download();
+    CHECK(a.y_memory.untouched() + a.dy_memory.untouched() + a.dx_memory.untouched() == "");
+  }
+}
+
+}  // namespace
+
+TEST_CASE("the gradients: pointers, shapes, strides, types, scale") {
+  for (const auto& [name, input] :
+       {std::pair{"y", &gradient_arguments::y}, {"dy", &gradient_arguments::dy}}) {
+    const auto m = input;
+    gradients_reject(invalid, name, [&](auto& a) { (a.*m).data = nullptr; });
+    gradients_reject(invalid, name, [&](auto& a) { (a.*m).stride = cols - 1; });
+    gradients_reject(invalid, name, [&](auto& a) { (a.*m).stride = big; });
+    gradients_reject(invalid, name,
+                     [&](auto& a) { (a.*m).data = static_cast<const char*>((a.*m).data) + 1; });
+    gradients_reject(wrong_type, name, [&](auto& a) { (a.*m).type = dtype::i32; });
+    gradients_reject(wrong_type, name, [&](auto& a) { (a.*m).type = static_cast<dtype>(77); });
+  }
+  gradients_reject(invalid, "y", [](auto& a) { a.y.rows = -1; });
+  gradients_reject(invalid, "y", [](auto& a) { a.y.cols = -1; });
+  gradients_reject(invalid, "dy", [](auto& a) { a.dy.rows = rows - 1; });
+  gradients_reject(invalid, "dy", [](auto& a) { a.dy.cols = cols + 1; });
+  gradients_reject(wrong_type, "dy", [](auto& a) { a.dy.type = dtype::f16; });
+  gradients_reject(wrong_type, "dy", [](auto& a) { a.y.type = dtype::bf16; });
+  gradients_reject(invalid, "dx", [](auto& a) { a.dx.data = nullptr; });
+  gradients_reject(invalid, "dx", [](auto& a) { a.dx.rows = rows + 1; });
+  gradients_reject(invalid, "dx", [](auto& a) { a.dx.cols = cols - 1; });
+  gradients_reject(invalid, "dx", [](auto& a) { a.dx.stride = cols - 1; });
+  for (const dtype type : {dtype::f64, dtype::f16, dtype::bf16, dtype::i32}) {
+    gradients_reject(wrong_type, "dx", [&](auto& a) { a.dx.type = type; });
+  }
+  gradients_reject(invalid, "scale", [](auto& a) { a.scale = infinity; });
+  gradients_reject(invalid, "scale", [](auto& a) { a.scale = 1e300; });  // not finite as f32
+  gradients_reject(invalid, "scale", [](auto& a) { a.scale = std::nan(""); });
+}
+
+TEST_CASE("the gradients: dx may be y or dy, and overlap neither otherwise") {
+  gradients_reject(invalid, "dx overlaps y", [](auto& a) {
+    a.dx = a.y_memory.view();
+    a.dx.data = static_cast<float*>(a.dx.data) + 1;
+    a.dx.cols = a.y.cols = a.dy.cols = cols - 1;
+  });
+  gradients_reject(invalid, "dx overlaps dy", [](auto& a) {
+    a.dx = a.dy_memory.view();
+    a.dx.data = static_cast<float*>(a.dx.data) + 1;
+    a.dx.cols = a.y.cols = a.dy.cols = cols - 1;
+  });
+  gradients_reject(invalid, "dx overlaps dy", [](auto& a) {  // one stride more
+    a.dx = a.dy_memory.view();
+    a.dx.rows = a.y.rows = a.dy.rows = 2;
+    a.dx.stride += 1;
+  });
 }
 
 TEST_SUITE_END();

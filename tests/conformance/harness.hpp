@@ -5,6 +5,8 @@
 
 #include <softfold/softfold.hpp>
 
+#include <tests/support/result_hash.hpp>
+
 #include <doctest/doctest.h>
 
 #include <cstddef>
@@ -49,6 +51,7 @@ class device_buffer {
   void download(std::span<T> to) const {
     memory_.download(copies(), to.data(), to.size_bytes());
     copies().wait();
+    add_to_result_hash(std::as_bytes(to));
   }
 
  private:

@@ -57,6 +57,22 @@ TEST_CASE_TEMPLATE("scaled elements beyond the arithmetic's range", T, float, do
   check_log_softmax<T>(q, p);
 }
 
+TEST_CASE_TEMPLATE("short rows far from 0, with a scale", T, float, double) {
+  // Where a product and a sum round one by one, the product's rounding is to be made up for.
+  queue q;
+  const std::int64_t rows = 2000;
+  for (const double scale : {7.0, 0.7, 3.3}) {
+    problem<T> p({rows, 8, distribution::normal, scale, 0, 0, 13200});
+    for (std::int64_t r = 0; r < rows; ++r) {
+      std::fill_n(p.x.row(r).begin(), 3, static_cast<T>(2362.5972F + static_cast<float>(r) / 3));
+    }
+    const float broken[] = {-2.339473F, 2.8487527F, 1.0163852F, 2.5313878F, 0.94955671F};
+    std::copy(std::begin(broken), std::end(broken), p.x.row(0).begin() + 3);
+    p.commit();
+    check_log_softmax<T>(q, p);
+  }
+}
+
 TEST_CASE_TEMPLATE("in place", T, SOFTFOLD_TEST_INPUT_TYPES) {
   queue q;
   std::uint64_t seed = 14000;

@@ -59,6 +59,13 @@ class problem {
   std::vector<row_oracle<In>> rows;
 };
 
+/// Rows enough for a GPU's plans to tell them from few, which ask for some to 16 times its
+/// multiprocessors: a tenth of them on a processor, and on one that stands in for a GPU of four.
+inline std::int64_t rows_for_gpus(std::int64_t rows) {
+  static const std::string target = queue().info().isa;
+  return target.starts_with("sm_") || target.starts_with("gfx") ? rows : rows / 10;
+}
+
 /// The verdicts of one call, each with its row.
 inline void expect(const std::string& verdict, std::int64_t row, const problem_spec& spec) {
   CHECK_MESSAGE(verdict.empty(), "row " << row << ": " << verdict << "; " << describe(spec));

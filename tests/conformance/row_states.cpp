@@ -289,12 +289,101 @@ TEST_CASE("foreign and later bytes, and wrong content under a right checksum") {
   CHECK(mentions(refusal(with(good, 48, std::int64_t{-4})), "column range -4 to 9"));
   CHECK(mentions(refusal(with(good, 56, std::int64_t{2})), "column range 2 to 2"));
   CHECK(mentions(refusal(with(good, 64, std::int64_t{9})), "column range 9 to 15"));  // they meet
-  CHECK(mentions(refusal(with(good, first_state + 4, -1.0F)), "row 0 has a negative sum"));
+  CHECK(mentions(refusal(with(good, first_state + 4, -1.0F)), "and sum -1, which no row of 10"));
   const std::size_t values = first_state + 3 * 8;
   const std::size_t indices = values + 3 * 4 * 4;
   CHECK(mentions(refusal(with(good, values + 4, 1e9F)), "row 0, entry 1"));  // out of order
   CHECK(mentions(refusal(with(good, indices, std::int64_t{10})), "row 0, entry 0: index 10"));
   CHECK(mentions(refusal(with(good, indices + 24, std::int64_t{-1})), "row 0, entry 3: index -1"));
+}
+
+TEST_CASE("states and lists that no row has, under a right checksum") {
+  queue q;
+  problem<float> p({2, 8, distribution::normal, 0.5, 0, 0, 86000});
+  const bytes good = folded(q, p, 3, 0, 8).to_bytes();
+  CHECK(refusal(good) == "accepted");
+  constexpr std::size_t state = 48 + 16;
+  constexpr std::size_t values = state + 2 * 8;
+  constexpr std::size_t indices = values + 2 * 3 * 4;
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+  const auto state_is = [&](float max, float sum) {
+    return refusal(with(with(good, state, max), state + 4, sum));
+  };
+  float max = 0;
+  std::memcpy(&max, &good[state], sizeof max);
+  for (const float sum : {0.0F, 0.1F, 17.0F, 1e30F, infinity<float>, nan, -0.0F, -1.0F}) {
+    CAPTURE(sum);
+    CHECK(mentions(state_is(max, sum), "which no row of 8 columns has"));
+  }
+  for (const float sum : {5.0F, -1.0F, nan}) {
+    CAPTURE(sum);
+    CHECK(mentions(state_is(-infinity<float>, sum), "which no row of 8 columns has"));
+  }
+  for (const float sum : {0.0F, -1.0F, nan}) {
+    CAPTURE(sum);
+    CHECK(mentions(state_is(infinity<float>, sum), "which no row of 8 columns has"));
+  }
+  CHECK(state_is(infinity<float>, 2) == "accepted");
+  CHECK(state_is(nan, nan) == "accepted");
+  CHECK(state_is(max, 1) == "accepted");
+  CHECK(state_is(max, 8) == "accepted");
+  // Far from 0 the sum is relative to a rounded maximum, and may be anything within that rounding.
+  CHECK(state_is(0x1p+29F, 1e10F) == "accepted");
+  CHECK(state_is(0x1p+29F, 1e-10F) == "accepted");
+  CHECK(mentions(state_is(0x1p+29F, 1e20F), "which no row of 8 columns has"));
+
+  CHECK(mentions(state_is(max - 0.001F, 2), "below the scaled first element of its list"));
+  CHECK(mentions(state_is(-infinity<float>, 0), "below the scaled first element of its list"));
+  CHECK(mentions(refusal(with(good, values, nan)), "below the scaled first element of its list"));
+  CHECK(mentions(refusal(with(good, values, infinity<float>)),
+                 "below the scaled first element of its list"));
+  std::int64_t first = 0;
+  std::memcpy(&first, &good[indices], sizeof first);
+  CHECK(mentions(refusal(with(good, indices + 16, first)),
+                 ("row 0: index " + std::to_string(first) + " is in the list twice").c_str()));
+  // Marks for so many columns would take more memory than the bytes: the list is sorted instead.
+  const bytes far = with(good, 48 + 8, std::int64_t{1} << 40);
+  CHECK(refusal(with(far, state + 4, 2.0F)) == "accepted");
+  CHECK(mentions(refusal(with(with(far, state + 4, 2.0F), indices + 16, first)),
+                 "is in the list twice"));
+  // States of no columns are those of no row.
+  const bytes none = row_states(dtype::f32, 1, 0).to_bytes();
+  CHECK(refusal(none) == "accepted");
+  CHECK(mentions(refusal(with(with(none, 48, 1.0F), 52, 1.0F)), "which no row of 0 columns has"));
+}
+
+TEST_CASE_TEMPLATE("states of any row are read back", T, float, double) {
+  queue q;
+  const T largest = std::numeric_limits<T>::max();
+  const T least = std::numeric_limits<T>::denorm_min();
+  const std::vector<std::vector<T>> rows = {
+      {0, 0, 0},
+      {largest, -largest, 0},
+      {-largest, -largest, -largest},
+      {least, -least, T(-0.0)},
+      {infinity<T>, infinity<T>, 1},
+      {-infinity<T>, -infinity<T>, -infinity<T>},
+      {-infinity<T>, -1, -infinity<T>},
+      {nans<T>()[0], infinity<T>, 0},
+      {largest / 3, largest / 3, largest / 3},
+      {T(1e9), T(1e9) + 64, T(1e9) - 64},
+      {T(1e18), T(1e18), T(-1e18)},
+  };
+  matrix<T> x({static_cast<std::int64_t>(rows.size()), 3, 0, 0}, role::input);
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    std::copy(rows[r].begin(), rows[r].end(), x.row(static_cast<std::int64_t>(r)).begin());
+  }
+  x.upload();
+  for (const double scale : {1.0, 0.7, -1.0, -0.3, 0.0, 1e-30, 1e-3, 30.0, -30.0}) {
+    for (const std::int64_t k : {0, 1, 3, 5}) {
+      CAPTURE(scale);
+      row_states states(dtype_of<T>, x.rows(), k, scale);
+      states.fold(q, part_of(x, 0, 2), 0);
+      CHECK(refusal(states.to_bytes()) == "accepted");
+      states.fold(q, part_of(x, 2, 3), 2);
+      CHECK(refusal(states.to_bytes()) == "accepted");
+    }
+  }
 }
 
 TEST_SUITE_END();

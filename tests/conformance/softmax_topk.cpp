@@ -28,7 +28,7 @@ TEST_CASE_TEMPLATE("every distribution and k", Io, SOFTFOLD_TEST_IO_TYPES) {
 // alone.
 TEST_CASE_TEMPLATE("large k of many rows in several parts", T, SOFTFOLD_TEST_INPUT_TYPES) {
   queue q;
-  problem<T> p({280, 52000, distribution::normal, 1, 0, 0, 41500});
+  problem<T> p({rows_for_gpus(280), 52000, distribution::normal, 1, 0, 0, 41500});
   const auto columns = expected_columns(p, 1030);
   check_softmax_topk<T, std::int32_t>(q, p, 1030, columns);
 }

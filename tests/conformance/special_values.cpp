@@ -265,18 +265,118 @@ TEST_CASE_TEMPLATE("scale 0: uniform over what is not -infinity, +infinity inclu
   }
 }
 
-TEST_CASE_TEMPLATE("one column", Io, SOFTFOLD_TEST_IO_TYPES) {
+TEST_CASE_TEMPLATE("a scale that overflows: the scaled row is the row", Io,
+                   SOFTFOLD_TEST_IO_TYPES) {
+  using In = typename Io::input;
+  using A = reference::arithmetic_t<In>;
+  queue q;
+  // s is the least power of two with s |x| past the arithmetic's range, for x = 2^14: a number of
+  // every type.
+  const double s = std::ldexp(1.0, std::numeric_limits<A>::max_exponent - 14);
+  const In large = In(16384.0F);
+  const In minus_large = In(-16384.0F);
+  everywhere<In>([&](matrix<In>& x, std::int64_t at) {
+    std::fill(x.row(0).begin(), x.row(0).end(), In(0.0F));
+    x(0, at) = large;                                          // scales to +infinity
+    std::fill(x.row(1).begin(), x.row(1).end(), minus_large);  // to -infinity, all of it
+    std::fill(x.row(2).begin(), x.row(2).end(), minus_large);
+    x(2, at) = In(-8192.0F);  // the only one that counts
+    x.upload();
+    results<typename Io::output> found(3, x.cols());
+    for (const empty_row policy : {empty_row::nan, empty_row::zero}) {
+      found.compute(q, x, s, policy);
+      found.expect_row(0, outcome::any_nan, outcome::any_nan, outcome::plus_infinity);
+      const bool zero = policy == empty_row::zero;
+      found.expect_row(1, zero ? outcome::zero : outcome::any_nan,
+                       zero ? outcome::minus_infinity : outcome::any_nan, outcome::minus_infinity);
+      CHECK(near<In>(found.y(2, at), 1, x.cols()));
+      CHECK(near<In>(found.log_y(2, at), 0, x.cols()));
+      for (std::int64_t c = 0; c < x.cols(); ++c) {
+        if (c != at) {
+          REQUIRE(is(outcome::zero, found.y(2, c)));
+          REQUIRE(is(outcome::minus_infinity, found.log_y(2, c)));
+        }
+      }
+      // The same by way of states.
+      states<A> partials(3);
+      fold(q, const_matrix_ref(x.view()), partials.ref(), {.scale = s});
+      const softmax_options options{.scale = s, .empty_row = policy};
+      normalize(q, x.view(), partials.ref(), found.y.view(), options);
+      log_normalize(q, x.view(), partials.ref(), found.log_y.view(), options);
+      q.wait();
+      found.y.download();
+      found.log_y.download();
+      const auto state = partials.values();
+      CHECK(state[0].max == infinity<A>);
+      CHECK(state[1] == max_sum<A>{});
+      CHECK(state[2].max == static_cast<A>(-8192 * s));
+      CHECK(near<A>(state[2].sum, 1, x.cols()));
+      found.expect_row(0, outcome::any_nan, outcome::any_nan, outcome::plus_infinity);
+      found.expect_row(1, zero ? outcome::zero : outcome::any_nan,
+                       zero ? outcome::minus_infinity : outcome::any_nan, outcome::minus_infinity);
+      CHECK(near<In>(found.y(2, at), 1, x.cols()));
+      for (std::int64_t c = 0; c < x.cols(); ++c) {
+        if (c != at) {
+          REQUIRE(is(outcome::zero, found.y(2, c)));
+          REQUIRE(is(outcome::minus_infinity, found.log_y(2, c)));
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("a scale that overflows: rows beside the limit") {
+  queue q;
+  const double inf = infinity<double>;
+  struct overflowing {
+    std::vector<float> x;
+    double scale;
+    double lse;
+  };
+  for (const overflowing& o :
+       {overflowing{{3e38F, 1}, 2, inf}, overflowing{{-3.4e38F}, 100, -inf},
+        overflowing{{-3.4e38F, -3.4e38F}, 100, -inf}, overflowing{{3.4e38F, 3.4e38F}, -100, -inf},
+        overflowing{{-3.4e38F, 1, -2e38F}, 2, 2}, overflowing{{-3.4e38F, 3.4e38F}, -2, inf},
+        overflowing{{1e38F, -3.4e38F, 2e37F}, 3, 3e38}}) {
+    const std::vector<float>& row = o.x;
+    const double scale = o.scale;
+    const double lse = o.lse;
+    CAPTURE(row);
+    CAPTURE(scale);
+    problem<float> p({1, static_cast<std::int64_t>(row.size()), distribution::normal, scale});
+    std::copy(row.begin(), row.end(), p.x.row(0).begin());
+    p.commit();
+    const auto exact = static_cast<double>(p.rows[0].state().logsumexp());
+    CHECK((exact == lse || exact == doctest::Approx(lse)));  // Approx has no infinity
+    for (const empty_row policy : {empty_row::nan, empty_row::zero}) {
+      check_softmax<float>(q, p, policy);
+      check_log_softmax<float>(q, p, policy);
+      check_logsumexp<float>(q, p);
+      check_softmax_topk<float, std::int32_t>(q, p, p.x.cols(), expected_columns(p, p.x.cols()),
+                                              true, policy);
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("one column: exactly 1 and 0", Io, SOFTFOLD_TEST_IO_TYPES) {
   using In = typename Io::input;
   queue q;
   for (const distribution kind : {distribution::normal, distribution::huge, distribution::subnormal,
                                   distribution::offset_1e7}) {
-    problem<In> p({50, 1, kind, 1, 0, 0, 74000});
-    results<typename Io::output> found(50, 1);
-    found.compute(q, p.x, 1, empty_row::nan);
-    for (std::int64_t r = 0; r < 50; ++r) {
-      CHECK(near<In>(found.y(r, 0), 1, 1));
-      CHECK(near<In>(found.log_y(r, 0), 0, 1));
-      expect(p.rows[static_cast<std::size_t>(r)].check_logsumexp(found.lse(r, 0)), r, p.spec);
+    for (const double scale : {1.0, 0.7, 0.0, -1.3, 1e-8}) {
+      problem<In> p({200, 1, kind, scale, 0, 0, 74000});
+      results<typename Io::output> found(200, 1);
+      found.compute(q, p.x, scale, empty_row::nan);
+      for (std::int64_t r = 0; r < 200; ++r) {
+        const auto& oracle = p.rows[static_cast<std::size_t>(r)];
+        if (oracle.state().kind == reference::row_kind::finite) {
+          const bool exact = reference::widen(found.y(r, 0)) == 1 &&
+                             reference::widen(found.log_y(r, 0)) == 0 &&
+                             reference::widen(found.probabilities(r, 0)) == 1;
+          CHECK_MESSAGE(exact, describe(p.spec) << ", row " << r);
+        }
+        expect(oracle.check_logsumexp(found.lse(r, 0)), r, p.spec);
+      }
     }
   }
 }

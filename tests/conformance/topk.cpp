@@ -28,7 +28,7 @@ problem<T> rows_of_many_kinds(std::int64_t rows, std::int64_t cols, std::uint64_
                                     distribution::descending, distribution::all_equal,
                                     distribution::two_values, distribution::few_values,
                                     distribution::masked};
-  problem<T> p({rows, cols, distribution::normal, 1, 1, 1, seed});
+  problem<T> p({rows, cols, distribution::all_equal, 1, 1, 1, seed});
   for (std::int64_t r = 0; r < rows; ++r) {
     fill(kinds[static_cast<std::size_t>(r) % std::size(kinds)], p.x.row(r),
          seed + 500 + static_cast<std::uint64_t>(r));
@@ -89,7 +89,7 @@ TEST_CASE_TEMPLATE("large k: some long rows, and many shorter ones", T, SOFTFOLD
         check_topk<T, std::int32_t>(q, p, k, columns);
       }
     }
-    problem<T> p({280, narrow ? 17001 : 9001, kind, 1, 3, 1, ++seed});
+    problem<T> p({rows_for_gpus(280), narrow ? 17001 : 9001, kind, 1, 3, 1, ++seed});
     const auto columns = expected_columns(p, 2000);
     for (const std::int64_t k : {200, 2000}) {
       check_topk<T, std::int32_t>(q, p, k, columns);
@@ -101,7 +101,7 @@ TEST_CASE_TEMPLATE("large k: some long rows, and many shorter ones", T, SOFTFOLD
 TEST_CASE_TEMPLATE("large k of many rows, each of another kind", T, SOFTFOLD_TEST_INPUT_TYPES) {
   queue q;
   for (const std::int64_t cols : {1900, 5001}) {
-    auto p = rows_of_many_kinds<T>(280, cols, 32400);
+    auto p = rows_of_many_kinds<T>(rows_for_gpus(280), cols, 32400);
     const auto columns = expected_columns(p, 1500);
     for (const std::int64_t k : {400, 1500}) {
       check_topk<T, std::int32_t>(q, p, k, columns);
@@ -114,7 +114,7 @@ TEST_CASE_TEMPLATE("large k of many rows, each of another kind", T, SOFTFOLD_TES
 TEST_CASE_TEMPLATE("large k where large elements stand together", T, SOFTFOLD_TEST_INPUT_TYPES) {
   queue q;
   const std::int64_t cols = std::int64_t{80000} / static_cast<std::int64_t>(sizeof(T)) + 7;
-  problem<T> p({280, cols, distribution::normal, 1, 1, 1, 32450});
+  problem<T> p({rows_for_gpus(280), cols, distribution::normal, 1, 1, 1, 32450});
   std::vector<float> levels(static_cast<std::size_t>(cols));
   for (std::int64_t r = 0; r < p.x.rows(); ++r) {
     const std::int64_t together = std::int64_t{4} << r % 10;
@@ -347,7 +347,8 @@ TEST_CASE_TEMPLATE("short rows, each of another kind", T, SOFTFOLD_TEST_INPUT_TY
 // So many rows that GPUs give one to a warp.
 TEST_CASE_TEMPLATE("many rows, each of another kind", T, SOFTFOLD_TEST_INPUT_TYPES) {
   queue q;
-  auto p = rows_of_many_kinds<T>(2150, static_cast<std::int64_t>(4200 / sizeof(T)), 39000);
+  auto p = rows_of_many_kinds<T>(rows_for_gpus(2150), static_cast<std::int64_t>(4200 / sizeof(T)),
+                                 39000);
   const auto columns = expected_columns(p, 17);
   for (const std::int64_t k : {1, 5, 16, 17}) {
     check_topk<T, std::int32_t>(q, p, k, columns);
@@ -360,7 +361,7 @@ TEST_CASE_TEMPLATE("many long rows, each of another kind, with a short last part
   queue q;
   const std::int64_t width = 16 / static_cast<std::int64_t>(sizeof(T));
   for (const std::int64_t vectors : {40, 2048 + 500}) {
-    auto p = rows_of_many_kinds<T>(800, (2048 + vectors) * width - 1, 39250);
+    auto p = rows_of_many_kinds<T>(rows_for_gpus(800), (2048 + vectors) * width - 1, 39250);
     const auto columns = expected_columns(p, 64);
     for (const std::int64_t k : {1, 16, 64}) {
       check_topk<T, std::int32_t>(q, p, k, columns);
@@ -374,7 +375,7 @@ TEST_CASE_TEMPLATE("the best of each row far apart among its last elements", T,
   queue q;
   const std::int64_t cols = (2 * 2048 + 300) * 16 / static_cast<std::int64_t>(sizeof(T)) - 1;
   constexpr std::int64_t best_of_row[] = {1, 5, 16, 64, 100};
-  for (const std::int64_t rows : {30, 810}) {
+  for (const std::int64_t rows : {std::int64_t{30}, rows_for_gpus(810)}) {
     problem<T> p({rows, cols, distribution::all_equal, 1, 0, 0, 39500});
     for (std::int64_t r = 0; r < rows; ++r) {
       const std::int64_t best = best_of_row[r % 5];

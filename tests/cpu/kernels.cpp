@@ -3,14 +3,16 @@
 // build on: two ways to the same result give the same bits.
 #include "each_isa.hpp"
 
-#include <backends/host/row.hpp>
+#include <backends/host/row/state.hpp>
 #include <softfold/dtype.hpp>
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cfenv>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <random>
@@ -112,6 +114,32 @@ TEST_CASE("fold: the origin is the first block's, whatever its first elements sa
   }
 }
 
+TEST_CASE("the nearly k-th of values without any between them") {
+  const float least = std::numeric_limits<float>::denorm_min();
+  const auto check = [](const std::vector<float>& values, std::int64_t k) {
+    std::vector<float> sorted = values;
+    std::sort(sorted.begin(), sorted.end(), std::greater<>());
+    for (const kernel_table* table : each_isa()) {
+      CAPTURE(std::string(table->isa));
+      CAPTURE(k);
+      const double found = table->input[input_f32].nearly_kth(
+          values.data(), static_cast<std::int64_t>(values.size()), k, 0,
+          -std::numeric_limits<double>::infinity());
+      CHECK(found == static_cast<double>(sorted[static_cast<std::size_t>(k - 1)]));
+    }
+  };
+  for (const float low : {-0.0F, 0.0F, -least, -1.0F}) {
+    for (const float high : {least, 0.0F, -0.0F, 1.0F}) {
+      for (std::int64_t k = 1; k <= 16; k += 3) {
+        std::vector<float> values(64, low);
+        values[17] = high;
+        values[40] = std::nextafter(high, inf);
+        check(values, k);
+      }
+    }
+  }
+}
+
 TEST_CASE("fold refuses NaN, +infinity and far rows, wherever they are") {
   for (const kernel_table* table : each_isa()) {
     const input_kernels& kernels = table->input[input_f32];
@@ -126,9 +154,9 @@ TEST_CASE("fold refuses NaN, +infinity and far rows, wherever they are") {
           x[static_cast<std::size_t>(at)] = bad;
           segment_state state;
           CHECK_FALSE(kernels.fold(x.data(), n, 1, nullptr, nullptr, &state));
-          row_scan scan;
-          kernels.scan(x.data(), n, &scan);
-          CHECK(scan.has_nan == std::isnan(bad));
+          row_extremes extremes;
+          kernels.extremes(x.data(), n, &extremes);
+          CHECK(extremes.has_nan == std::isnan(bad));
           CHECK(kernels.group_maxima(x.data(), n, std::vector<float>(segment_columns).data()) !=
                 std::isnan(bad));
         }
@@ -202,15 +230,15 @@ TEST_CASE("every 16-bit pattern is read exactly") {
   for (const kernel_table* table : each_isa()) {
     CAPTURE(std::string(table->isa));
     for (std::size_t i = 0; i < h.size(); ++i) {
-      row_scan scan;
-      table->input[input_f16].scan(&h[i], 1, &scan);
+      row_extremes extremes;
+      table->input[input_f16].extremes(&h[i], 1, &extremes);
       const auto value = static_cast<float>(h[i]);
-      REQUIRE(scan.has_nan == std::isnan(value));
-      REQUIRE((std::isnan(value) || scan.max == static_cast<double>(value)));
-      table->input[input_bf16].scan(&b[i], 1, &scan);
+      REQUIRE(extremes.has_nan == std::isnan(value));
+      REQUIRE((std::isnan(value) || extremes.max == static_cast<double>(value)));
+      table->input[input_bf16].extremes(&b[i], 1, &extremes);
       const auto brain = static_cast<float>(b[i]);
-      REQUIRE(scan.has_nan == std::isnan(brain));
-      REQUIRE((std::isnan(brain) || scan.max == static_cast<double>(brain)));
+      REQUIRE(extremes.has_nan == std::isnan(brain));
+      REQUIRE((std::isnan(brain) || extremes.max == static_cast<double>(brain)));
     }
   }
 }
@@ -400,6 +428,44 @@ TEST_CASE("top-k of rows leaves those to others that it cannot take, and only th
                                        std::uint64_t{1} << 31 | std::uint64_t{1} << 33 |
                                        std::uint64_t{1} << 40 | std::uint64_t{1} << 63;
         CHECK(table->input[input_f32].topk(&call) == expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("top-k of rows raises no invalid operation on ordinary rows") {
+  constexpr std::int64_t rows = 20;
+  for (const std::int64_t cols : {5, 40, 100, 1000, 3000}) {
+    std::vector<float> x = normal(static_cast<std::size_t>(rows * cols), 2, 0, 9);
+    std::fill(x.begin() + cols, x.begin() + cols + cols / 2, -inf);
+    for (const std::int64_t k : {1, 3, 5, 9, 20}) {
+      if (k > cols) {
+        continue;
+      }
+      for (const kernel_table* table : each_isa()) {
+        for (const double scale : {1.0, 0.699999988079071044921875}) {
+          CAPTURE(std::string(table->isa));
+          CAPTURE(cols);
+          CAPTURE(k);
+          CAPTURE(scale);
+          std::vector<float> probabilities(static_cast<std::size_t>(rows * k));
+          std::vector<std::int64_t> columns(probabilities.size());
+          const topk_rows call = {.x = x.data(),
+                                  .x_stride = cols,
+                                  .rows = rows,
+                                  .cols = cols,
+                                  .k = k,
+                                  .scale = scale,
+                                  .fold = true,
+                                  .probabilities = probabilities.data(),
+                                  .probabilities_stride = k,
+                                  .indices = columns.data(),
+                                  .indices_stride = k,
+                                  .wide_indices = true};
+          std::feclearexcept(FE_ALL_EXCEPT);
+          table->input[input_f32].topk(&call);
+          CHECK(std::fetestexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW) == 0);
+        }
       }
     }
   }

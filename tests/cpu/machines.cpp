@@ -3,8 +3,8 @@
 // and other numbers of threads, whose plans differ, give the same ones.
 #include "each_isa.hpp"
 
-#include <backends/host/launch.hpp>
-#include <backends/host/plan.hpp>
+#include <backends/host/plan/plan.hpp>
+#include <backends/host/run.hpp>
 #include <core/reference.hpp>
 #include <softfold/dtype.hpp>
 
@@ -37,7 +37,7 @@ struct other_machine final : executor {
     threads = n;
   }
 
-  void run(void (*work)(void* argument, int slot), void* argument) override {
+  void execute(void (*work)(void* argument, int slot), void* argument) override {
     std::vector<std::thread> others;
     for (int slot = 1; slot < threads; ++slot) {
       others.emplace_back(work, argument, slot);
@@ -126,7 +126,8 @@ way way_of(const executor& on, const const_matrix_ref& x, const matrix_ref& y) {
        .input_bytes = static_cast<std::int64_t>(size_of(x.type)),
        .output_bytes = static_cast<std::int64_t>(size_of(y.type)),
        .arithmetic_bytes = static_cast<std::int64_t>(size_of(core::arithmetic_type(x.type))),
-       .in_place = x.data == y.data},
+       .in_place = x.data == y.data,
+       .keeps = true},
       on.machine, on.threads, on.kernels);
   return {chosen.over, chosen.second, chosen.stream};
 }
@@ -134,25 +135,34 @@ way way_of(const executor& on, const const_matrix_ref& x, const matrix_ref& y) {
 /// Every operation that writes rows, on a machine.
 template <class In, class Out>
 struct outcome {
-  rows_of<Out> softmax, log_softmax, normalized;
+  rows_of<Out> softmax, log_softmax, normalized, gradient, log_gradient;
   rows_of<In> in_place;
   std::set<way> ways;
 
   outcome(executor& on, rows_of<In>& x)
-      : softmax(x.rows, x.cols, Out(-7)), log_softmax(softmax), normalized(softmax), in_place(x) {
+      : softmax(x.rows, x.cols, Out(-7)),
+        log_softmax(softmax),
+        normalized(softmax),
+        gradient(softmax),
+        log_gradient(softmax),
+        in_place(x) {
     using core::operation;
-    const auto run = [&](operation what, const const_matrix_ref& from, const matrix_ref& to) {
+    const auto map = [&](operation what, const const_matrix_ref& from, const matrix_ref& to) {
       ways.insert(way_of(on, from, to));
-      launch(on, core::checked_softmax(what, from, to, {.scale = 0.7}));
+      host::run(on, core::checked_softmax(what, from, to, {.scale = 0.7}));
     };
-    run(operation::softmax, x.const_ref(), softmax.ref());
-    run(operation::log_softmax, x.const_ref(), log_softmax.ref());
-    run(operation::softmax, in_place.const_ref(), in_place.ref());
+    map(operation::softmax, x.const_ref(), softmax.ref());
+    map(operation::log_softmax, x.const_ref(), log_softmax.ref());
+    map(operation::softmax, in_place.const_ref(), in_place.ref());
     std::vector<max_sum<core::reference::arithmetic_t<In>>> states(
         static_cast<std::size_t>(x.rows));
-    launch(on, core::checked_fold(x.const_ref(), states, {.scale = 0.7}));
-    launch(on,
-           core::checked_normalize(false, x.const_ref(), states, normalized.ref(), {.scale = 0.7}));
+    host::run(on, core::checked_fold(x.const_ref(), states, {.scale = 0.7}));
+    host::run(on, core::checked_normalize(false, x.const_ref(), states, normalized.ref(),
+                                          {.scale = 0.7}));
+    host::run(on, core::checked_backward(false, x.const_ref(), x.const_ref(), gradient.ref(),
+                                         {.scale = 0.7}));
+    host::run(on, core::checked_backward(true, x.const_ref(), x.const_ref(), log_gradient.ref(),
+                                         {.scale = 0.7}));
   }
 };
 
@@ -189,6 +199,8 @@ TEST_CASE_TEMPLATE("the same bits on every machine", Io, std::pair<float, float>
               CHECK(found.log_softmax == expected.log_softmax);
               CHECK(found.in_place == expected.in_place);
               CHECK(found.normalized == expected.normalized);
+              CHECK(found.gradient == expected.gradient);
+              CHECK(found.log_gradient == expected.log_gradient);
               ways.insert(found.ways.begin(), found.ways.end());
             }
           }

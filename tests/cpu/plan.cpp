@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plan table, asked about machines that need not exist.
-#include <backends/host/plan.hpp>
+#include <backends/host/plan/plan.hpp>
 
 #include <doctest/doctest.h>
+
+#include <utility>
 
 using namespace softfold::host;
 
@@ -13,13 +15,14 @@ const machine small_caches = {
 
 plan plan_for(std::int64_t rows, std::int64_t cols, int threads, bool in_place = false,
               std::int64_t input_bytes = 4, std::int64_t output_bytes = 4,
-              const machine& caches = small_caches) {
+              const machine& caches = small_caches, bool keeps = true) {
   return choose_plan({.rows = rows,
                       .cols = cols,
                       .input_bytes = input_bytes,
                       .output_bytes = output_bytes,
                       .arithmetic_bytes = 4,
-                      .in_place = in_place},
+                      .in_place = in_place,
+                      .keeps = keeps},
                      caches, threads, baseline_kernels);
 }
 
@@ -125,6 +128,23 @@ TEST_CASE("the output holds exponentials only if it is wide enough and not the i
   CHECK(plan_for(16, 4096, 1, true).second != second_pass::scale_output);
   CHECK(plan_for(16, 4096, 1, false, 2, 2).second != second_pass::scale_output);
   CHECK(plan_for(16, 4096, 1, false, 2, 4).second == second_pass::scale_output);
+}
+
+TEST_CASE("what keeps no exponentials looks twice, and is streamed where the others are") {
+  for (const auto& [rows, cols] : {std::pair<std::int64_t, std::int64_t>{32, 4096},
+                                   {4096, 1024},
+                                   {1000, 262144},
+                                   {1000, 262145},
+                                   {1, 200000}}) {
+    for (const int threads : {1, 2}) {
+      const plan keeping = plan_for(rows, cols, threads);
+      const plan p = plan_for(rows, cols, threads, false, 4, 4, small_caches, false);
+      CHECK(p.second == second_pass::recompute);
+      CHECK(p.stream == keeping.stream);
+      CHECK(p.over == keeping.over);
+      CHECK(p.rows_per_task == keeping.rows_per_task);
+    }
+  }
 }
 
 TEST_CASE("segments of one row share no scratch memory") {

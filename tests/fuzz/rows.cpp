@@ -4,7 +4,7 @@
 // byte read or written outside.
 #include "require.hpp"
 
-#include "problem.hpp"
+#include "gradient.hpp"
 
 #include <fuzzer/FuzzedDataProvider.h>
 
@@ -26,11 +26,11 @@ std::int64_t length(FuzzedDataProvider& input) {
 }
 
 template <class In>
-problem<In> make_problem(FuzzedDataProvider& input) {
+problem<In> make_problem(FuzzedDataProvider& input, std::int64_t rows, std::int64_t cols) {
   static constexpr double scales[] = {1, 1, 1, 0.7, 2.5, 0, -1.3, 1e-30};
   problem_spec spec;
-  spec.rows = input.ConsumeIntegralInRange<std::int64_t>(0, 3);
-  spec.cols = length(input);
+  spec.rows = rows;
+  spec.cols = cols;
   spec.kind = input.PickValueInArray(all_distributions);
   spec.scale = input.PickValueInArray(scales);
   spec.padding = input.ConsumeIntegralInRange<std::int64_t>(0, 5);
@@ -188,6 +188,42 @@ void parts_of_rows(queue& q, problem<In>& p, std::int64_t k, std::vector<std::in
   }
 }
 
+/// The gradients of the rows, taken for the result of a softmax or log-softmax.
+template <class Out, class In>
+void gradients_of_rows(queue& q, problem<In>& p, problem<In>& dy, bool in_place) {
+  const backward_options options{.scale = p.spec.scale};
+  for (const bool log : {false, true}) {
+    const auto check = [&](const auto& dx) {
+      for (std::int64_t r = 0; r < p.x.rows(); ++r) {
+        const gradient_oracle<In> oracle(log, p.x.row(r), dy.x.row(r), p.spec.scale);
+        require_empty(oracle.check(dx.row(r)), at(p, r, "gradient"));
+      }
+    };
+    const auto call = [&](const auto& from, const auto& dx) {
+      log ? log_softmax_backward(q, p.x.view(), from, dx, options)
+          : softmax_backward(q, p.x.view(), from, dx, options);
+      q.wait();
+    };
+    if (in_place) {
+      matrix<In> both(dy.output_layout(dy.x.cols()), role::output);
+      for (std::int64_t r = 0; r < p.x.rows(); ++r) {
+        std::copy_n(dy.x.row(r).begin(), dy.x.cols(), both.row(r).begin());
+      }
+      both.upload();
+      call(both.view(), both.view());
+      both.download();
+      require_empty(both.stray_writes(), "a write outside");
+      check(std::as_const(both));
+    } else {
+      matrix<Out> dx(p.output_layout(p.x.cols()), role::output);
+      call(dy.x.view(), dx.view());
+      dx.download();
+      require_empty(dx.stray_writes(), "a write outside");
+      check(std::as_const(dx));
+    }
+  }
+}
+
 template <class In, class Out>
 void run(FuzzedDataProvider& input) {
   static queue queues[] = {queue(queue_options{.threads = 1}), queue(queue_options{.threads = 2})};
@@ -195,11 +231,14 @@ void run(FuzzedDataProvider& input) {
   const empty_row policy = input.ConsumeBool() ? empty_row::zero : empty_row::nan;
   auto k = input.ConsumeIntegralInRange<std::int64_t>(0, 1100);
   std::vector<std::int64_t> cuts(input.ConsumeIntegralInRange<std::size_t>(0, 5));
-  problem<In> p = make_problem<In>(input);
+  const auto rows = input.ConsumeIntegralInRange<std::int64_t>(0, 3);
+  problem<In> p = make_problem<In>(input, rows, length(input));
   for (std::int64_t& cut : cuts) {
     cut = input.ConsumeIntegralInRange<std::int64_t>(0, p.x.cols());
   }
   whole_rows<Out>(q, p, std::min(k, p.x.cols()), policy);
+  problem<In> dy = make_problem<In>(input, p.x.rows(), p.x.cols());
+  gradients_of_rows<Out>(q, p, dy, input.ConsumeBool());
   if (const held maxima = maxima_are_held(p); maxima != held::not_at_all) {
     parts_of_rows<Out>(q, p, k, std::move(cuts), maxima);
   }

@@ -125,6 +125,14 @@ TEST_CASE("every entry point is captured and replayed with the same result") {
           {"logsumexp", [&] { logsumexp(q, f.input(), f.logs()); }},
           {"topk", [&] { topk(q, f.input(), f.list(), f.columns()); }},
           {"softmax_topk", [&] { softmax_topk(q, f.input(), f.list(), f.columns()); }},
+          {"sample",
+           [&] {
+             const matrix_ref tokens = f.columns();
+             const matrix_ref log = f.list();
+             sample(
+                 q, f.input(), {tokens.data, tokens.type, tokens.rows, 1, tokens.stride},
+                 {.top_p = 0.5, .log_probability = {log.data, log.type, log.rows, 1, log.stride}});
+           }},
           {"fold", [&] { fold(q, f.input(), f.states()); }},
           {"normalize", [&] { normalize(q, f.input(), f.states(), f.output()); }},
           {"log_normalize", [&] { log_normalize(q, f.input(), f.states(), f.output()); }},

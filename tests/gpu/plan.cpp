@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plan tables of the GPU backends: every shape gets a plan that covers its rows.
-#include <gpu/plan.hpp>
+#include <gpu/plan/plan.hpp>
 
 #include <doctest/doctest.h>
 
@@ -54,22 +54,25 @@ void for_all_shapes(const Check& check) {
 
 void check_covers(const row_plan& plan, const row_shape& shape, const device_limits& device) {
   const std::int64_t vectors = vectors_of(shape);
+  const int each = (plan.vectors + shape.matrices - 1) / shape.matrices;  // of a matrix
   CHECK(plan.threads % device.lanes == 0);
   CHECK(plan.threads <= 1024);
   switch (plan.kind) {
     case row_plan_kind::lanes:
-      CHECK(std::int64_t{plan.lanes} * plan.vectors >= vectors);
+      CHECK(std::int64_t{plan.lanes} * each >= vectors);
       CHECK((plan.lanes & (plan.lanes - 1)) == 0);
       CHECK(plan.lanes <= device.lanes);
       return;
     case row_plan_kind::block:
-      CHECK(std::int64_t{plan.threads} * plan.vectors >= vectors_of(shape, 32));
+      CHECK(std::int64_t{plan.threads} * each >= vectors_of(shape, 32));
+      CHECK(plan.vectors % shape.matrices == 0);
       CHECK(plan.threads <= row_threads);
       return;
     case row_plan_kind::cluster:
       CHECK(plan.blocks <= device.cluster_blocks);
       CHECK(std::int64_t{plan.blocks} * plan.part >= vectors_of(shape, 32));
-      CHECK(plan.threads * plan.vectors >= plan.part);
+      CHECK(plan.threads * each >= plan.part);
+      CHECK((plan.vectors == 8 || plan.vectors == 8 * shape.matrices));
       CHECK(plan.part % 2 == 0);  // whole sectors
       CHECK(plan.threads <= cluster_threads);
       return;
@@ -105,6 +108,25 @@ std::int64_t shared_bytes_of(const topk_plan& plan, const row_shape& shape,
 }  // namespace
 
 TEST_SUITE_BEGIN("plan");
+
+TEST_CASE("two matrices side by side") {
+  for_all_shapes([](const row_shape& shape, const device_limits& device) {
+    row_shape both = shape;
+    both.matrices = 2;
+    const row_plan plan = plan_map(both, device);
+    check_covers(plan, both, device);
+    for (const std::int64_t rows : {1, 1000, 1000000}) {
+      CHECK(plan_rows(plan, rows, both, device).pass != second_pass::ring);
+    }
+  });
+  // As many registers as for one matrix, but where rows would else be read twice.
+  const row_shape f32{25000, 4, 32, 2};
+  CHECK(plan_map(f32, with_clusters).vectors == 8);
+  CHECK(plan_map({128256, 4, 32, 2}, with_clusters).vectors == 16);
+  CHECK(plan_map({128256, 4, 32, 2}, with_clusters).kind == row_plan_kind::cluster);
+  CHECK(plan_map({150000, 4, 32, 2}, with_clusters).kind == row_plan_kind::chunks);
+  CHECK(plan_map(f32, without_clusters).kind == row_plan_kind::chunks);
+}
 
 TEST_CASE("vectors cover a row wherever it starts") {
   CHECK(vectors_of({128, 4, 16}) == 32);
@@ -244,15 +266,15 @@ TEST_CASE("long rows are read once where the device can hold them, and no result
   };
   CHECK(pass(1, 128256) == second_pass::reads);  // by a cluster
   CHECK(pass(8, 500000) == second_pass::together);
-  CHECK(pass(9, 500000) == second_pass::streamed);
+  CHECK(pass(9, 500000) == second_pass::ring);
   CHECK(pass(4, 1 << 20) == second_pass::together);
-  CHECK(pass(5, 1 << 20) == second_pass::streamed);
+  CHECK(pass(5, 1 << 20) == second_pass::ring);
   CHECK(pass(1, 1 << 24) == second_pass::reads);  // too long
   device.copies_in_bulk = false;
   CHECK(pass(5, 1 << 20) == second_pass::reads);
   device.copies_in_bulk = true;
   device.multiprocessors = 16;  // as of a part of a device
-  CHECK(pass(5, 1 << 18) == second_pass::streamed);
+  CHECK(pass(5, 1 << 18) == second_pass::ring);
   CHECK(pass(5, 1 << 20) == second_pass::reads);
   device.runs_together = false;
   CHECK(pass(1, 1 << 20) == second_pass::reads);

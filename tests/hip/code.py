@@ -52,6 +52,14 @@ KINDS = {
     "combine_states_of_rows": Kind(False, False, False, vectors=1),
     "logsumexp_of_rows": Kind(False, False, False, vectors=1),
     "merge_lists": Kind(False, False, False, vectors=1),
+    "sample_rows_by_block": Kind(False, False, False, vectors=1, in_flight=0, sgpr_spills=24,
+                                 flat=True),
+    "edit_rows": Kind(False, False, False, vectors=1),
+    "narrow_rows": Kind(False, False, False, vectors=1),
+    "scan_fold": Kind(False, False, False, vectors=1, lds=8),
+    "scan_carries": Kind(False, False, False, vectors=1, in_flight=8, lds=8),
+    "scan_chunks": Kind(False, False, False, vectors=1, lds=12),
+    "settle_lists": Kind(False, False, False, vectors=1),
 }
 FORBIDDEN = re.compile(r"^(scratch_|buffer_(load|store)|flat_(load|store)_dwordx4|s_swappc)")
 
@@ -95,15 +103,36 @@ def instructions_of(tools, code):
     return counts
 
 
-# Of "map_rows_by_lanes<64, (...map_operation)1, (...row_ends)0, half, float, 8>(...)".
+# Of "map_rows_by_lanes<64, (...row_ends)0, ...softmax_map<(...map_operation)1, half, float>, 8>(...)".
 ELEMENT_BYTES = {"float": 4, "double": 8, "half": 2, "bfloat16": 2}
+MATRICES = {"gradient_map": 2, "gradient_fold": 2}  # that a job reads; others one
+
+
+def split(arguments):
+    """Of a template, at its own commas."""
+    parts, depth = [""], 0
+    for character in arguments:
+        depth += (character == "<") - (character == ">")
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts]
 
 
 def parsed(name):
     """Kind, template arguments."""
     match = re.search(r"::(\w+)<(.*)>\(", name)
-    arguments = [a.strip() for a in match[2].split(",")] if match else []
-    return (match[1] if match else name), [re.sub(r"^\w+\)", "", a.split("::")[-1]) for a in arguments]
+    arguments = split(match[2]) if match else []
+    return (match[1] if match else name), [re.sub(r"\(?(\w+::)+(\w+\))?", "", a) for a in arguments]
+
+
+def job_of(arguments):
+    """A kernel's job: its name and the bytes of its types' elements."""
+    for argument in arguments:
+        if match := re.match(r"(\w+)<(.*)>$", argument):
+            return match[1], [ELEMENT_BYTES[a] for a in split(match[2]) if a in ELEMENT_BYTES]
+    return "", []
 
 
 def faults(kind_name, arguments, target, data, counts):
@@ -128,15 +157,15 @@ def faults(kind_name, arguments, target, data, counts):
             yield f"{counts[mnemonic]} {mnemonic}"
     if data["group_segment_fixed_size"] > kind.lds << 10:
         yield f"{data['group_segment_fixed_size']} bytes of LDS"
-    vectors = kind.vectors or int(arguments[-1])
+    job, types = job_of(arguments)
+    vectors = (kind.vectors or int(arguments[-1])) * MATRICES.get(job, 1)
     least = least_waves(target, data, vectors, kind.in_flight)
     if waves_of(target, data) < least:
         yield f"{data['vgpr_count']} registers: {waves_of(target, data)} wavefronts, not {least}"
     if kind.loads and counts["global_load_dwordx4"] < vectors:
         yield f"{counts['global_load_dwordx4']} 128-bit loads for {vectors} vectors"
     if kind.stores:
-        input_bytes, output_bytes = (ELEMENT_BYTES[a] for a in arguments[-3:-1])
-        wanted = vectors * output_bytes // input_bytes
+        wanted = vectors // MATRICES.get(job, 1) * types[-1] // types[0]
         if counts["global_store_dwordx4"] < wanted:
             yield f"{counts['global_store_dwordx4']} 128-bit stores for {wanted} vectors"
     if kind.reduces:

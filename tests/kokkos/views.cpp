@@ -109,6 +109,36 @@ TEST_CASE_TEMPLATE("softmax and log_softmax of every layout", T, float, double) 
   }
 }
 
+TEST_CASE_TEMPLATE("the gradients of every layout", T, float, double) {
+  const started kokkos;
+  queue_on q(host{});
+  constexpr std::size_t rows = 5, cols = 300;
+  const auto right = filled(matrix<T, Kokkos::LayoutRight>("right", rows, cols));
+  const auto left = filled(matrix<T, Kokkos::LayoutLeft>("left", rows, cols));
+  with_gaps<T> gaps(rows, cols);
+  filled(gaps.part);
+  const matrix<T, Kokkos::LayoutRight> expected("expected", rows, cols);
+  for (const bool log : {false, true}) {
+    const auto run = [&](const auto& y, const auto& dy, const auto& dx) {
+      log ? softfold::log_softmax_backward(q, y, dy, dx, {.scale = 0.7})
+          : softfold::softmax_backward(q, y, dy, dx, {.scale = 0.7});
+    };
+    run(right, right, expected);
+    CHECK(std::abs(static_cast<double>(expected(0, 0))) > 0);
+    const matrix<T, Kokkos::LayoutLeft> dx_left("dx", rows, cols);
+    const with_gaps<T> dx_gaps(rows, cols);
+    run(left, gaps.part, dx_left);
+    CHECK(differences(dx_left, expected) == 0);
+    run(gaps.part, right, dx_gaps.part);
+    CHECK(differences(dx_gaps.part, expected) == 0);
+    CHECK(dx_gaps.touched_between() == 0);
+    CHECK(gaps.touched_between() == 0);
+    const auto in_place = filled(matrix<T, Kokkos::LayoutLeft>("in place", rows, cols));
+    run(right, in_place, in_place);
+    CHECK(differences(in_place, expected) == 0);
+  }
+}
+
 TEST_CASE("a range of columns is worked on where it is") {
   const started kokkos;
   const auto whole = filled(matrix<float, Kokkos::LayoutRight>("whole", 4, 100));

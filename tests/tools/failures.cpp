@@ -6,12 +6,14 @@
 
 #include <nlohmann/json.hpp>
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <thread>
 
 using namespace softfold;
@@ -150,6 +152,7 @@ TEST_CASE("label files") {
   write_file(directory.path("quote"), "fine\na \" b\n");
   write_file(directory.path("bytes"), "fine\n\xff\n");
   std::filesystem::create_directory(directory.path("folder"));
+  REQUIRE(mkfifo(directory.path("pipe").c_str(), 0600) == 0);
   const auto refuses_labels = [&](const std::string& option, const std::string& file,
                                   const std::string& about) {
     refuses(directory, {"topk", "x.npy", "-k", "1", option, file}, file, about);
@@ -159,6 +162,10 @@ TEST_CASE("label files") {
   refuses_labels("--labels", "five", "more lines than the input's 4 columns");
   refuses_labels("--labels", "quote", "line 2 is not");
   refuses_labels("--labels", "bytes", "line 2 is not");
+  for (const char* option : {"--labels", "--row-labels"}) {
+    refuses_labels(option, "pipe", "not a regular file");  // and does not wait for a writer
+    refuses_labels(option, "/dev/zero", "not a regular file");
+  }
   refuses_labels("--row-labels", "missing", "No such file");
   refuses_labels("--row-labels", "five", "5 lines for the input's 3 rows");
   refuses_labels("--row-labels", "quote", "2 lines for the input's 3 rows");
@@ -186,6 +193,16 @@ TEST_CASE("usage") {
            {"topk", "x.npy", "-k", "many"},
            {"topk", "x.npy", "-k", "1", "--format", "xml"},
            {"info", "--threads", "-2"},
+           {"topk", "x.npy", "-k", ""},
+           {"topk", "x.npy", "-k", "1", "--labels", ""},
+           {"topk", "x.npy", "-k", "1", "-o", ""},
+           {"topk", "", "-k", "1"},
+           {"softmax", "x.npy", "-o", ""},
+           {"softmax", "x.npy", "-o", "y.npy", "--threads", ""},
+           {"softmax", "x.npy", "-o", "y.npy", "--scale", ""},
+           {"softmax", "x.npy", "-o", "y.npy", "--empty-row", ""},
+           {"fold", "x.npy", "-o", "y.st", "--column-offset", ""},
+           {"merge", "", "-o", "y.st"},
        }) {
     const outcome result = directory.run(arguments);
     INFO("standard error: " << result.err);
@@ -194,6 +211,9 @@ TEST_CASE("usage") {
     CHECK(result.err.starts_with("softfold: "));
     CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
     CHECK(directory.names() == std::set<std::string>{"x.npy"});
+    if (std::find(arguments.begin(), arguments.end(), "") != arguments.end()) {
+      CHECK(result.err.find(": the value is empty") != std::string::npos);
+    }
   }
 }
 
@@ -220,17 +240,22 @@ TEST_CASE("help, version and info") {
   CHECK(directory.run({"info"}).out.find(info["device"].get<std::string>()) != std::string::npos);
   CHECK(nlohmann::json::parse(directory.run({"info", "--json", "--threads", "1"}).out)["threads"] ==
         1);
+  // Set to nothing is not set, as for most programs.
+  const auto without_isa = [] { unsetenv("SOFTFOLD_ISA"); };
+  const auto empty_isa = [] { setenv("SOFTFOLD_ISA", "", 1); };
+  CHECK(directory.run({"info"}, empty_isa).out == directory.run({"info"}, without_isa).out);
 }
 
 TEST_CASE("a signal leaves nothing behind") {
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGABRT, SIGUSR1, SIGUSR2, SIGALRM,
+                           SIGXCPU, SIGVTALRM, SIGPROF, SIGIO, SIGPWR, SIGSYS, SIGRTMIN}) {
+    INFO("signal " << number);
     const work_directory directory;
-    const array x = {dtype::f32, {500000, 16384}, {}};  // 32 GB of zeros, without disk space
-    const std::string header = npy_bytes(x);
-    write_file(directory.path("x.npy"), header);
-    std::filesystem::resize_file(directory.path("x.npy"),
-                                 header.size() + std::uintmax_t{500000} * 16384 * 4);
-    const int process = directory.start({"topk", "x.npy", "-k", "1", "-o", "t"});
+    write_endless_input(directory);
+    const int process = directory.start({"topk", "x.npy", "-k", "1", "-o", "t"}, [] {
+      const rlimit none = {0, 0};
+      setrlimit(RLIMIT_CORE, &none);
+    });
     while (directory.names().size() < 3 && peak_resident_bytes(process) != 0) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
@@ -244,20 +269,19 @@ TEST_CASE("a signal leaves nothing behind") {
 
 TEST_CASE("an input that shrinks while it is read") {
   const work_directory directory;
-  const array x = {dtype::f32, {500000, 16384}, {}};
-  const std::string header = npy_bytes(x);
-  write_file(directory.path("x.npy"), header);
-  std::filesystem::resize_file(directory.path("x.npy"),
-                               header.size() + std::uintmax_t{500000} * 16384 * 4);
-  const int process = directory.start({"logsumexp", "x.npy", "-o", "y.npy"});
+  write_endless_input(directory);
+  const std::string input = "x\xc2\x9b.npy";  // whose name is shown as any other
+  std::filesystem::rename(directory.path("x.npy"), directory.path(input));
+  const int process = directory.start({"logsumexp", input, "-o", "y.npy"});
   while (directory.names().size() < 2 && peak_resident_bytes(process) != 0) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  std::filesystem::resize_file(directory.path("x.npy"), header.size());
+  std::filesystem::resize_file(directory.path(input), 128);
   const outcome result = directory.finish(process);
   CHECK(result.exit_code == 2);
-  CHECK(result.err == "softfold: x.npy: cannot read: the file shrank or its device failed\n");
-  CHECK(directory.names() == std::set<std::string>{"x.npy"});
+  CHECK(result.err ==
+        "softfold: x\\u009b.npy: cannot read: the file shrank or its device failed\n");
+  CHECK(directory.names() == std::set<std::string>{input});
 }
 
 TEST_SUITE_END();

@@ -99,7 +99,9 @@ std::int64_t peak_of(const work_directory& directory, const std::vector<std::str
     }
     peak = now;
   }
-  CHECK(directory.finish(process).exit_code == 0);
+  const outcome ended = directory.finish(process);
+  CHECK(ended.err == "");
+  CHECK(ended.exit_code == 0);
   MESSAGE(command[0] << ", peak resident memory: " << peak / 1000000 << " MB");
   CHECK(peak > 0);
   return peak;

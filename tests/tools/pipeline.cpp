@@ -37,7 +37,7 @@ void append(std::vector<std::byte>& to, const matrix_ref& m) {
 block_work make_work(const npy_input& x, collected& all) {
   return {.results = {{x.type(), x.cols()}, {dtype::f32, 1}},
           .compute =
-              [](queue& q, const_matrix_ref block, block_results result) {
+              [](queue& q, std::int64_t, const_matrix_ref block, block_results result) {
                 softmax(q, block, result[0]);
                 logsumexp(q, block, {result[1].data, dtype::f32, block.rows});
               },

@@ -230,7 +230,9 @@ TEST_CASE("memory stays bounded") {
     }
     peak = now;
   }
-  CHECK(directory.finish(process).exit_code == 0);
+  const outcome ended = directory.finish(process);
+  CHECK(ended.err == "");
+  CHECK(ended.exit_code == 0);
   MESSAGE("peak resident memory: " << peak / 1000000 << " MB");
   CHECK(peak > 0);
   CHECK(peak < 500000000);

@@ -137,7 +137,8 @@ std::set<std::string> work_directory::names() const {
   return result;
 }
 
-int work_directory::start(const std::vector<std::string>& arguments) const {
+int work_directory::start(const std::vector<std::string>& arguments,
+                          const std::function<void()>& prepare) const {
   std::vector<std::string> words = {SOFTFOLD_COMMAND};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> pointers;
@@ -158,6 +159,9 @@ int work_directory::start(const std::vector<std::string>& arguments) const {
         dup2(open(err.c_str(), flags, 0600), STDERR_FILENO) < 0) {
       _exit(126);
     }
+    if (prepare) {
+      prepare();
+    }
     execv(SOFTFOLD_COMMAND, pointers.data());
     _exit(127);
   }
@@ -175,6 +179,13 @@ outcome work_directory::finish(int process) const {
   result.out = read_file(streams_ / "out");
   result.err = read_file(streams_ / "err");
   return result;
+}
+
+void write_endless_input(const work_directory& directory) {
+  const std::string header = npy_bytes({dtype::f32, {500000, 16384}, {}});
+  write_file(directory.path("x.npy"), header);
+  std::filesystem::resize_file(directory.path("x.npy"),
+                               header.size() + std::uintmax_t{500000} * 16384 * 4);
 }
 
 std::int64_t array::rows() const {

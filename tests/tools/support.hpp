@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -40,18 +41,24 @@ class work_directory {
   [[nodiscard]] std::filesystem::path path(const std::string& name) const { return path_ / name; }
   [[nodiscard]] std::set<std::string> names() const;
 
-  /// Starts the command; returns its process.
-  [[nodiscard]] int start(const std::vector<std::string>& arguments) const;
+  /// Starts the command, after `prepare` in the new process; returns the process.
+  [[nodiscard]] int start(const std::vector<std::string>& arguments,
+                          const std::function<void()>& prepare = {}) const;
   /// Waits for a process that start() returned.
   [[nodiscard]] outcome finish(int process) const;
-  [[nodiscard]] outcome run(const std::vector<std::string>& arguments) const {
-    return finish(start(arguments));
+  [[nodiscard]] outcome run(const std::vector<std::string>& arguments,
+                            const std::function<void()>& prepare = {}) const {
+    return finish(start(arguments, prepare));
   }
 
  private:
   std::filesystem::path path_;
   std::filesystem::path streams_;  // where standard output and error go
 };
+
+/// Makes x.npy, 32 GB of zeros without disk space: a command that reads it runs until it is
+/// stopped.
+void write_endless_input(const work_directory& directory);
 
 /// An array in memory: the elements as doubles and as the bytes of a file.
 struct array {

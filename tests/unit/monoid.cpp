@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The laws of the (max, sum) monoid and of products.
+// The (max, sum) monoid: its laws to the bit and to the rounding.
 #include <core/monoid.hpp>
 
 #include <doctest/doctest.h>
@@ -13,7 +13,6 @@
 
 using softfold::max_sum;
 using softfold::core::max_sum_monoid;
-using softfold::core::product_monoid;
 
 namespace {
 
@@ -64,20 +63,12 @@ bool close(max_sum<T> a, max_sum<T> b, long double bound) {
   return std::abs(difference) <= bound * static_cast<long double>(b.sum);
 }
 
-template <class T>
-struct add {
-  using value_type = T;
-  static constexpr T identity() { return T{0}; }
-  static constexpr T combine(T a, T b) { return a + b; }
-};
-
 }  // namespace
 
 TEST_SUITE_BEGIN("monoid");
 
 static_assert(softfold::core::monoid<max_sum_monoid<float>>);
 static_assert(softfold::core::monoid<max_sum_monoid<double>>);
-static_assert(softfold::core::monoid<product_monoid<max_sum_monoid<float>, add<int>>>);
 static_assert(!softfold::core::monoid<int>);
 
 TEST_CASE_TEMPLATE("the default state is the identity", T, float, double) {
@@ -196,18 +187,6 @@ TEST_CASE_TEMPLATE("logsumexp of a state", T, float, double) {
   CHECK(M::logsumexp(M::identity()) == -infinity<T>);
   CHECK(M::logsumexp({T{3}, T{1}}) == T{3});
   CHECK(M::logsumexp({T{0}, T{4}}) == std::log(T{4}));
-}
-
-TEST_CASE("a product is its factors side by side") {
-  using M = product_monoid<max_sum_monoid<float>, add<std::int64_t>>;
-  CHECK(M::identity().first == max_sum<float>{});
-  CHECK(M::identity().second == 0);
-  const auto state = M::combine({{1.0F, 2.0F}, 10}, {{1.0F, 5.0F}, 7});
-  CHECK(state.first == max_sum<float>{1.0F, 7.0F});
-  CHECK(state.second == 17);
-  const auto same = M::combine(state, M::identity());
-  CHECK(same.first == state.first);
-  CHECK(same.second == state.second);
 }
 
 TEST_SUITE_END();

@@ -149,11 +149,19 @@ TEST_CASE("scale") {
     CHECK(reference::effective_scale<long double>(0.7) == static_cast<long double>(0.7));
     CHECK(reference::effective_scale<double>(1e-60) == 0);
   }
-  SUBCASE("a product beyond float's range is still a number") {
-    const std::vector<double> large{1e10, 1e10 - 1024, -1e10};
-    CHECK(reference::softmax(view(large), 1e30) == std::vector<double>{1, 0, 0});
-    CHECK(reference::logsumexp(view(large), 1e30) ==
-          1e10 * reference::effective_scale<double>(1e30));
+  SUBCASE("a product beyond float's range is infinite, for doubles that stand for floats") {
+    const std::vector<double> large{1e10, 1e8, -1e10};
+    CHECK(reference::logsumexp(view(large), 1e30) == infinity);
+    CHECK(std::isnan(reference::softmax(view(large), 1e30)[1]));
+    const std::vector<double> low{1e8, -1e10};
+    CHECK(reference::softmax(view(low), 1e30) == std::vector<double>{1, 0});
+    CHECK(reference::logsumexp(view(low), 1e30) == 1e8 * reference::effective_scale<double>(1e30));
+    CHECK(reference::log_softmax(view(low), 1e30)[1] == -infinity);
+    const std::vector<double> all{-1e10, -1e10};
+    CHECK(reference::logsumexp(view(all), 1e30) == -infinity);
+    CHECK(reference::softmax(view(all), 1e30, empty_row::zero) == std::vector<double>{0, 0});
+    const std::vector<long double> wide{1e10L};
+    CHECK(reference::logsumexp(std::span<const long double>(wide), 1e30) == 1e10L * 1e30);
   }
 }
 

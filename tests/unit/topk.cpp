@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of top-k, and sorted lists under insertion and merge.
+// The order of top-k.
 #include <core/reference.hpp>
 #include <core/topk.hpp>
 
@@ -72,21 +72,6 @@ std::vector<T> awkward_row(std::size_t n, unsigned seed) {
     value = pool[pick(generator)];
   }
   return row;
-}
-
-template <class T, int K>
-void check_list(const core::topk_list<T, K>& list, const std::vector<T>& row) {
-  const std::size_t chosen = std::min<std::size_t>(K, row.size());
-  const auto expected = core::reference::topk(std::span<const T>(row), chosen);
-  for (std::size_t i = 0; i < chosen; ++i) {
-    CAPTURE(i);
-    REQUIRE(list.items[i].index == expected[i]);
-    CHECK(std::bit_cast<bits_t<T>>(list.items[i].value) ==
-          std::bit_cast<bits_t<T>>(row[static_cast<std::size_t>(expected[i])]));
-  }
-  for (std::size_t i = chosen; i < K; ++i) {
-    CHECK(list.items[i].index == std::numeric_limits<std::int64_t>::max());
-  }
 }
 
 }  // namespace
@@ -170,91 +155,6 @@ TEST_CASE_TEMPLATE("before is a strict total order", T, float, double) {
     }
   }
   CHECK(wrong == 0);
-}
-
-TEST_CASE_TEMPLATE("insertion keeps the best in order", T, float, double) {
-  for (unsigned seed = 1; seed <= 50; ++seed) {
-    CAPTURE(seed);
-    const auto row = awkward_row<T>(seed, seed);
-    core::topk_list<T, 8> forwards{};
-    core::topk_list<T, 8> backwards{};
-    core::topk_list<T, 1> best{};
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      const std::size_t j = row.size() - 1 - i;
-      forwards.insert({row[i], static_cast<std::int64_t>(i)});
-      backwards.insert({row[j], static_cast<std::int64_t>(j)});
-      best.insert({row[i], static_cast<std::int64_t>(i)});
-    }
-    check_list(forwards, row);
-    check_list(backwards, row);
-    check_list(best, row);
-  }
-}
-
-TEST_CASE_TEMPLATE("merging parts in any order gives the one answer", T, float, double) {
-  using M = core::topk_monoid<T, 6>;
-  static_assert(core::monoid<M>);
-  for (unsigned seed = 1; seed <= 50; ++seed) {
-    CAPTURE(seed);
-    const auto row = awkward_row<T>(40, 100 + seed);
-    std::mt19937 generator(seed);
-    std::vector<typename M::value_type> parts(1 + seed % 9, M::identity());
-    std::uniform_int_distribution<std::size_t> any(0, parts.size() - 1);
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      auto& part = parts[any(generator)];
-      part = M::combine(M::lift(row[i], static_cast<std::int64_t>(i)), part);
-    }
-    while (parts.size() > 1) {  // a random tree
-      std::shuffle(parts.begin(), parts.end(), generator);
-      const auto last = parts.back();
-      parts.pop_back();
-      parts.back() = M::combine(parts.back(), last);
-    }
-    check_list(parts.front(), row);
-    check_list(M::combine(parts.front(), M::identity()), row);
-    check_list(M::combine(M::identity(), parts.front()), row);
-  }
-}
-
-TEST_CASE("a list of fewer elements than K ends in absent elements") {
-  using M = core::topk_monoid<float, 3>;
-  const auto two = M::combine(M::lift(-std::numeric_limits<float>::infinity(), 4),
-                              M::lift(-std::numeric_limits<float>::infinity(), 2));
-  CHECK(two.items[0].index == 2);
-  CHECK(two.items[1].index == 4);
-  CHECK(two.items[2].index == std::numeric_limits<std::int64_t>::max());
-}
-
-TEST_CASE("sorted lists of a run-time length: the same as the monoid, in place") {
-  constexpr int k = 6;
-  using lists = core::topk_monoid<float, k>;
-  std::mt19937 random(5);
-  for (int round = 0; round < 300; ++round) {
-    lists::value_type sides[2];
-    float values[2][k];
-    int indices[2][k];
-    for (int side = 0; side < 2; ++side) {
-      const int present = static_cast<int>(random() % (k + 1));
-      for (int i = 0; i < present; ++i) {
-        sides[side].insert({static_cast<float>(static_cast<int>(random() % 5)) - 2, 2 * i + side});
-      }
-      for (int i = 0; i < k; ++i) {
-        const auto& item = sides[side].items[i];
-        const bool absent = item.index == std::numeric_limits<std::int64_t>::max();
-        values[side][i] = absent ? 99.0F : item.value;
-        indices[side][i] = absent ? -3 : static_cast<int>(item.index);
-      }
-    }
-    const auto expected = lists::combine(sides[0], sides[1]);
-    core::combine_sorted<float, int>({values[0], indices[0]}, {values[1], indices[1]}, k);
-    for (int i = 0; i < k; ++i) {
-      CAPTURE(round);
-      CAPTURE(i);
-      const bool absent = expected.items[i].index == std::numeric_limits<std::int64_t>::max();
-      CHECK(indices[1][i] == (absent ? -1 : static_cast<int>(expected.items[i].index)));
-      CHECK(values[1][i] == expected.items[i].value);
-    }
-  }
 }
 
 TEST_SUITE_END();

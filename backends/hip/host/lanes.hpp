@@ -5,7 +5,7 @@
 
 #include "simt.hpp"
 
-#include <gpu/block16.hpp>
+#include <gpu/row/block16.hpp>
 #include <softfold/config.hpp>
 #include <softfold/dtype.hpp>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "../kernels/vec_avx512.hpp"
+#include <backends/host/kernels/vec_avx512.hpp>
 
-#include "../kernels/kernels.hpp"
+#include <backends/host/kernels/kernels.hpp>
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {

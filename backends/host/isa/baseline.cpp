@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "../kernels/vec_portable.hpp"
+#include <backends/host/kernels/vec_portable.hpp>
 
-#include "../kernels/kernels.hpp"
+#include <backends/host/kernels/kernels.hpp>
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {

@@ -3,7 +3,7 @@
 /// Walks along a row in vectors: reductions and maps of elements, with masked ends.
 #pragma once
 
-#include "table.hpp"
+#include <backends/host/kernels/table.hpp>
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
@@ -55,26 +55,64 @@ SOFTFOLD_INLINE void store_head(vec<arithmetic_t<Out>> v, Out* y, std::int64_t c
   }
 }
 
-/// y[i] = f(x[i]); y may be x. Streamed stores are ordered by end_of_stream only, which whoever
-/// streams calls once when done: after every row it would wait for memory each time.
-template <class T, class Out, class F>
-SOFTFOLD_INLINE void map_elements(const T* x, std::int64_t n, Out* y, bool stream, const F& f) {
+/// What a loop loads: the elements of a row.
+template <class T>
+struct one_row {
   using A = arithmetic_t<T>;
   using V = vec<A>;
-  const V rest(A{0});
+  const T* x;
+
+  SOFTFOLD_INLINE one_row from(std::int64_t i) const { return {x + i}; }
+  SOFTFOLD_INLINE V load(std::int64_t i) const { return V::load(x + i); }
+  /// The first `count` of a vector, and `rest`.
+  SOFTFOLD_INLINE V load(std::int64_t i, int count, A rest = 0) const {
+    return V::load(x + i, count, V(rest));
+  }
+  SOFTFOLD_INLINE void prefetch_ahead_of(std::int64_t i) const { prefetch_ahead(x + i); }
+};
+
+/// The same of two rows, whose elements of one column go together.
+template <class T>
+struct two_rows {
+  using A = arithmetic_t<T>;
+  using V = vec<A>;
+  const T* a;
+  const T* b;
+
+  struct pair {
+    V a, b;
+  };
+  SOFTFOLD_INLINE pair load(std::int64_t i) const { return {V::load(a + i), V::load(b + i)}; }
+  SOFTFOLD_INLINE pair load(std::int64_t i, int count) const {
+    const V rest(A{0});
+    return {V::load(a + i, count, rest), V::load(b + i, count, rest)};
+  }
+  SOFTFOLD_INLINE void prefetch_ahead_of(std::int64_t i) const {
+    prefetch_ahead(a + i);
+    prefetch_ahead(b + i);
+  }
+};
+
+/// y[i] = f(from[i]); y may be a row of the source. Streamed stores are ordered by end_of_stream
+/// only, which whoever streams calls once when done: after every row it would wait for memory each
+/// time.
+template <class Source, class Out, class F>
+SOFTFOLD_INLINE void map_source(const Source& from, std::int64_t n, Out* y, bool stream,
+                                const F& f) {
+  using V = typename Source::V;
   std::int64_t i = 0;
   if (stream) {
     constexpr std::uintptr_t bytes = sizeof(Out) * V::lanes;
     const auto past = reinterpret_cast<std::uintptr_t>(y) % bytes;
     const auto head = static_cast<std::int64_t>((bytes - past) % bytes / sizeof(Out));
     if (head != 0 && head < n) {
-      store_head(f(V::load(x, static_cast<int>(head), rest)), y, head);
+      store_head(f(from.load(0, static_cast<int>(head))), y, head);
       i = head;
     }
     if (head < n) {
       for (; i + 4 * V::lanes <= n; i += 4 * V::lanes) {
-        const V a = f(V::load(x + i)), b = f(V::load(x + i + V::lanes));
-        const V c = f(V::load(x + i + 2 * V::lanes)), d = f(V::load(x + i + 3 * V::lanes));
+        const V a = f(from.load(i)), b = f(from.load(i + V::lanes));
+        const V c = f(from.load(i + 2 * V::lanes)), d = f(from.load(i + 3 * V::lanes));
         a.stream(y + i);
         b.stream(y + i + V::lanes);
         c.stream(y + i + 2 * V::lanes);
@@ -83,19 +121,25 @@ SOFTFOLD_INLINE void map_elements(const T* x, std::int64_t n, Out* y, bool strea
     }
   }
   for (; i + 4 * V::lanes <= n; i += 4 * V::lanes) {
-    const V a = f(V::load(x + i)), b = f(V::load(x + i + V::lanes));
-    const V c = f(V::load(x + i + 2 * V::lanes)), d = f(V::load(x + i + 3 * V::lanes));
+    const V a = f(from.load(i)), b = f(from.load(i + V::lanes));
+    const V c = f(from.load(i + 2 * V::lanes)), d = f(from.load(i + 3 * V::lanes));
     a.store(y + i);
     b.store(y + i + V::lanes);
     c.store(y + i + 2 * V::lanes);
     d.store(y + i + 3 * V::lanes);
   }
   for (; i + V::lanes <= n; i += V::lanes) {
-    f(V::load(x + i)).store(y + i);
+    f(from.load(i)).store(y + i);
   }
   if (i < n) {
-    f(V::load(x + i, static_cast<int>(n - i), rest)).store(y + i, static_cast<int>(n - i));
+    f(from.load(i, static_cast<int>(n - i))).store(y + i, static_cast<int>(n - i));
   }
+}
+
+/// y[i] = f(x[i]); y may be x.
+template <class T, class Out, class F>
+SOFTFOLD_INLINE void map_elements(const T* x, std::int64_t n, Out* y, bool stream, const F& f) {
+  map_source(one_row<T>{x}, n, y, stream, f);
 }
 
 }  // namespace

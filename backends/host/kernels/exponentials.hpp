@@ -4,7 +4,7 @@
 /// Included by one instruction set's translation unit after its vector type.
 #pragma once
 
-#include "table.hpp"
+#include <backends/host/kernels/table.hpp>
 
 #include <core/exponential.hpp>
 
@@ -139,7 +139,9 @@ struct careful_form {
   SOFTFOLD_INLINE vec<A> log(vec<A> x) const {
     const scaled_difference d = difference(x);
     const vec<A> none(-infinity<A>);
-    return vec<A>::select(greater(d.value, none), d.value + (d.error - low), none);
+    const vec<A> log = vec<A>::select(greater(d.value, none), d.value + (d.error - low), none);
+    // An element that scales to -infinity is one, though its difference may be a number.
+    return vec<A>::select(equal(x * scale, none), none, log);
   }
 };
 

@@ -10,8 +10,8 @@
 /// if that moves the origin, they are computed once more.
 #pragma once
 
-#include "elements.hpp"
-#include "exponentials.hpp"
+#include <backends/host/kernels/elements.hpp>
+#include <backends/host/kernels/exponentials.hpp>
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
@@ -55,25 +55,25 @@ struct block_state {
   double sum;
 };
 
-/// One pass over a block of x: its maximum, and the sum of f.exp(x[i]) in four accumulators a
-/// lane. Writes the exponentials to `kept` if `keep`, the group maxima to `groups` if `group`. What
-/// comes later is asked for along the way. beside(i) is called before kept[i] and the rest of its
-/// vector are written.
-template <bool keep, bool group, class T, class F, class Beside>
-SOFTFOLD_INLINE block_state<arithmetic_t<T>> fold_block(const T* x, std::int64_t n, const F& f,
-                                                        arithmetic_t<T>* kept,
-                                                        arithmetic_t<T>* groups,
-                                                        const Beside& beside) {
-  using A = arithmetic_t<T>;
-  using V = vec<A>;
+/// One pass over a block of a source: its maximum, and the sum of f.exp(x[i]) in four accumulators
+/// a lane. Writes the exponentials to `kept` if `keep`, the group maxima to `groups` if `group`.
+/// What comes later is asked for along the way. beside(i, exponentials) is called before kept[i]
+/// and the rest of its vector are written.
+template <bool keep, bool group, class Source, class F, class Beside>
+SOFTFOLD_INLINE block_state<typename Source::A> fold_block(const Source& from, std::int64_t n,
+                                                           const F& f, typename Source::A* kept,
+                                                           typename Source::A* groups,
+                                                           const Beside& beside) {
+  using A = typename Source::A;
+  using V = typename Source::V;
   const V none(-infinity<A>);
   V best[2] = {none, none};
   V sums[4] = {V(A{0}), V(A{0}), V(A{0}), V(A{0})};
   const auto take = [&](V v, std::int64_t i, int slot, V& largest) {
-    prefetch_ahead(x + i);
+    from.prefetch_ahead_of(i);
     largest = max(v, largest);
     const V e = f.exp(v);
-    beside(i);
+    beside(i, e);
     if constexpr (keep) {
       if (n - i >= V::lanes) {
         e.store(kept + i);
@@ -89,7 +89,7 @@ SOFTFOLD_INLINE block_state<arithmetic_t<T>> fold_block(const T* x, std::int64_t
     V largest[2] = {none, none};
 #pragma GCC unroll 8
     for (int k = 0; k < vectors; ++k) {
-      take(V::load(x + i + k * V::lanes), i + k * V::lanes, k % 4,
+      take(from.load(i + k * V::lanes), i + k * V::lanes, k % 4,
            group ? largest[k % 2] : best[k % 2]);
     }
     if constexpr (group) {
@@ -104,9 +104,9 @@ SOFTFOLD_INLINE block_state<arithmetic_t<T>> fold_block(const T* x, std::int64_t
 #pragma GCC unroll 8
     for (int k = 0; k < vectors; ++k, i += V::lanes) {
       if (n - i >= V::lanes) {
-        take(V::load(x + i), i, k % 4, largest);
+        take(from.load(i), i, k % 4, largest);
       } else if (i < n) {
-        take(V::load(x + i, static_cast<int>(n - i), V(f.nothing)), i, k % 4, largest);
+        take(from.load(i, static_cast<int>(n - i), f.nothing), i, k % 4, largest);
       }
     }
     if constexpr (group) {
@@ -119,10 +119,14 @@ SOFTFOLD_INLINE block_state<arithmetic_t<T>> fold_block(const T* x, std::int64_t
 }
 
 /// What is done along with a fold, vector by vector: as a rule nothing. Called with 0, lanes,
-/// 2 lanes, ... below n, then finish(the next).
+/// 2 lanes, ... below n and the exponentials there, then finish(the next). at_block is told where a
+/// block begins and the origin of its exponentials; `again`: it is the last one once more.
 struct nothing_beside {
-  SOFTFOLD_INLINE void operator()(std::int64_t) const {}
+  template <class V>
+  SOFTFOLD_INLINE void operator()(std::int64_t, V) const {}
+  SOFTFOLD_INLINE void at_block(std::int64_t, std::int64_t, double, bool) const {}
   SOFTFOLD_INLINE void finish(std::int64_t) const {}
+  static constexpr bool runs_again = false;
 };
 
 /// Streams y[i] = e[i] * factor along with a fold of x: memory takes the stores in while the
@@ -156,7 +160,10 @@ class scaling_beside {
     }
   }
 
-  SOFTFOLD_INLINE void operator()(std::int64_t i) const {
+  static constexpr bool runs_again = false;
+  SOFTFOLD_INLINE void at_block(std::int64_t, std::int64_t, double, bool) const {}
+
+  SOFTFOLD_INLINE void operator()(std::int64_t i, V) const {
     i -= lag_;
     if (i < 0) {
       return;
@@ -171,7 +178,7 @@ class scaling_beside {
 
   SOFTFOLD_INLINE void finish(std::int64_t i) const {
     for (; i - lag_ < n_; i += V::lanes) {
-      (*this)(i);
+      (*this)(i, factor_);
     }
   }
 
@@ -188,11 +195,11 @@ class scaling_beside {
   std::int64_t lag_ = 0;
 };
 
-template <class T, bool scaled, bool keep, bool group, class Beside = nothing_beside>
-bool fold_segment(const T* x, std::int64_t n, double scale, arithmetic_t<T>* kept,
-                  arithmetic_t<T>* groups, segment_state* state, const Beside& beside = {}) {
-  using A = arithmetic_t<T>;
-  using V = vec<A>;
+template <bool scaled, bool keep, bool group, class Source, class Beside = nothing_beside>
+bool fold_segment(const Source& x, std::int64_t n, double scale, typename Source::A* kept,
+                  typename Source::A* groups, segment_state* state, const Beside& beside = {}) {
+  using A = typename Source::A;
+  using V = typename Source::V;
   constexpr std::int64_t block_n = block_columns<A>;
   constexpr double log2_e = 1.4426950408889634;
   using limits = power_limits<A>;
@@ -200,7 +207,7 @@ bool fold_segment(const T* x, std::int64_t n, double scale, arithmetic_t<T>* kep
   double largest = -static_cast<double>(infinity<A>);
   double origin = -limits::quantum;
   if (n >= V::lanes) {  // that of the first block, as far as its first vector tells
-    const double exponent = static_cast<double>(V::load(x).reduce_max()) * scale * log2_e;
+    const double exponent = static_cast<double>(x.load(0).reduce_max()) * scale * log2_e;
     if (exponent > -limits::far && exponent < limits::far) {
       origin = origin_for<A>(exponent);
     }
@@ -209,15 +216,16 @@ bool fold_segment(const T* x, std::int64_t n, double scale, arithmetic_t<T>* kep
   bool one_origin = true;
   compensated_sum total;
   for (std::int64_t begin = 0; begin < n; begin += block_n) {
-    const T* const from = x + begin;
+    const Source from = x.from(begin);
     const std::int64_t count = n - begin < block_n ? n - begin : block_n;
     A* const to = keep ? kept + begin : nullptr;
     frame f;
     f.scale = scale;
     f.origin = origin;
+    const auto beside_here = [&](std::int64_t i, V e) { beside(begin + i, e); };
+    beside.at_block(begin, count, origin, false);
     block_state<A> block =
-        fold_block<keep, group>(from, count, power_form<A, scaled>(f), to, groups,
-                                [&](std::int64_t i) { beside(begin + i); });
+        fold_block<keep, group>(from, count, power_form<A, scaled>(f), to, groups, beside_here);
     if constexpr (group) {
       groups += block_n / group_vectors;
     }
@@ -240,8 +248,15 @@ bool fold_segment(const T* x, std::int64_t n, double scale, arithmetic_t<T>* kep
       empty = false;
       if (f.origin != origin) [[unlikely]] {
         origin = f.origin;
-        block = fold_block<keep, false>(from, count, power_form<A, scaled>(f), to,
-                                        static_cast<A*>(nullptr), nothing_beside{});
+        A* const none = nullptr;
+        if constexpr (Beside::runs_again) {
+          beside.at_block(begin, count, origin, true);
+          block =
+              fold_block<keep, false>(from, count, power_form<A, scaled>(f), to, none, beside_here);
+        } else {
+          block = fold_block<keep, false>(from, count, power_form<A, scaled>(f), to, none,
+                                          nothing_beside{});
+        }
       }
     }
     largest = block_max > largest ? block_max : largest;
@@ -263,12 +278,12 @@ struct fold_kernels {
   static bool fold_scaled(const T* x, std::int64_t n, double scale, A* kept, A* groups,
                           segment_state* state) {
     if (groups != nullptr) {
-      return fold_segment<T, scaled, false, true>(x, n, scale, nullptr, groups, state);
+      return fold_segment<scaled, false, true>(one_row<T>{x}, n, scale, nullptr, groups, state);
     }
     if (kept != nullptr) {
-      return fold_segment<T, scaled, true, false>(x, n, scale, kept, nullptr, state);
+      return fold_segment<scaled, true, false>(one_row<T>{x}, n, scale, kept, nullptr, state);
     }
-    return fold_segment<T, scaled, false, false>(x, n, scale, nullptr, nullptr, state);
+    return fold_segment<scaled, false, false>(one_row<T>{x}, n, scale, nullptr, nullptr, state);
   }
 
   static bool fold(const void* x, std::int64_t n, double scale, void* kept, void* groups,
@@ -280,7 +295,7 @@ struct fold_kernels {
                                           static_cast<A*>(groups), state);
   }
 
-  static void scan(const void* x, std::int64_t n, row_scan* result) {
+  static void extremes(const void* x, std::int64_t n, row_extremes* result) {
     using V = vec<A>;
     V largest(-infinity<A>);
     V smallest(infinity<A>);
@@ -310,7 +325,7 @@ struct fold_kernels {
     with_form<A>(*f, 0, 0, [&](const auto& e) {
       for (std::int64_t begin = 0; begin < n; begin += block_columns<A>) {
         const std::int64_t count = n - begin < block_columns<A> ? n - begin : block_columns<A>;
-        const T* const part = static_cast<const T*>(x) + begin;
+        const one_row<T> part{static_cast<const T*>(x) + begin};
         A* const none = nullptr;
         add(total, fold_block<false, false>(part, count, e, none, none, nothing_beside{}).sum);
       }

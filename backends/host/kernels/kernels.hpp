@@ -3,11 +3,15 @@
 /// Fills a kernel_table. A translation unit of isa/ includes its vector type and then this.
 #pragma once
 
-#include "fold.hpp"
-#include "output.hpp"
-#include "select.hpp"
-#include "short_rows.hpp"
-#include "topk_rows.hpp"
+#include <backends/host/kernels/edit.hpp>
+#include <backends/host/kernels/fold.hpp>
+#include <backends/host/kernels/gradient.hpp>
+#include <backends/host/kernels/output.hpp>
+#include <backends/host/kernels/sampling.hpp>
+#include <backends/host/kernels/scan.hpp>
+#include <backends/host/kernels/select.hpp>
+#include <backends/host/kernels/short_rows.hpp>
+#include <backends/host/kernels/topk_rows.hpp>
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
@@ -18,7 +22,7 @@ template <class T>
 constexpr input_kernels input_kernels_of() {
   return {
       .fold = fold_kernels<T>::fold,
-      .scan = fold_kernels<T>::scan,
+      .extremes = fold_kernels<T>::extremes,
       .group_maxima = select_kernels<T>::group_maxima,
       .sum = fold_kernels<T>::sum,
       .exponentials = exponentials_kernel<T>,
@@ -26,8 +30,20 @@ constexpr input_kernels input_kernels_of() {
       .keep_above = select_kernels<T>::keep_above,
       .nearly_kth = select_kernels<T>::nearly_kth,
       .filter = select_kernels<T>::filter,
+      .keep = edit_kernels<T>::keep,
+      .add_bias = edit_kernels<T>::add_bias,
+      .cap_and_keep = edit_kernels<arithmetic_t<T>>::cap_and_keep,
+      .narrow = edit_kernels<T>::narrow,
       .topk = topk_rows_kernel<T>(),
+      .race = sampling_kernels<T>::race,
+      .fold_and_race = sampling_kernels<T>::fold_and_race,
+      .weights = sampling_kernels<T>::weights,
   };
+}
+
+template <class Kernels>
+constexpr gradient_functions gradient_functions_of() {
+  return {.sum = Kernels::sum, .map = Kernels::map, .short_rows = Kernels::short_rows};
 }
 
 template <class T, class Out>
@@ -38,9 +54,13 @@ constexpr output_kernels output_kernels_of() {
       .log_probabilities = row_output<T, Out>::log_probabilities,
       .scaled = row_output<T, Out>::scaled,
       .fold_and_stream = row_output<T, Out>::fold_and_stream,
+      .scan = scan_kernel<T, Out>,
       .short_softmax = short_rows_kernel<T, Out, short_result::softmax>,
       .short_log_softmax = short_rows_kernel<T, Out, short_result::log_softmax>,
       .short_logsumexp = short_rows_kernel<T, A, short_result::logsumexp>,
+      .softmax_gradient = gradient_functions_of<gradient_kernels<T, Out, softmax_gradient>>(),
+      .log_softmax_gradient =
+          gradient_functions_of<gradient_kernels<T, Out, log_softmax_gradient>>(),
   };
 }
 

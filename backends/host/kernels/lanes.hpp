@@ -3,7 +3,7 @@
 /// Lanes of vectors change places, in any instruction set: the compiler finds the instructions.
 #pragma once
 
-#include "memory_types.hpp"
+#include <backends/host/kernels/memory_types.hpp>
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
@@ -24,6 +24,25 @@ SOFTFOLD_INLINE void exchange_lanes(const Native& v, Native& r) {
   } else {
     static_assert(lanes == 2);
     r = __builtin_shufflevector(v, v, 0 ^ f, 1 ^ f);
+  }
+}
+
+/// The last `by` lanes of a, then v's without its last: what follows a, moved up.
+template <int lanes, int by, class Native>
+SOFTFOLD_INLINE void follow_lanes(const Native& a, const Native& v, Native& r) {
+  constexpr auto from = [](int i) { return i < by ? lanes - by + i : lanes + i - by; };
+  if constexpr (lanes == 16) {
+    r = __builtin_shufflevector(a, v, from(0), from(1), from(2), from(3), from(4), from(5), from(6),
+                                from(7), from(8), from(9), from(10), from(11), from(12), from(13),
+                                from(14), from(15));
+  } else if constexpr (lanes == 8) {
+    r = __builtin_shufflevector(a, v, from(0), from(1), from(2), from(3), from(4), from(5), from(6),
+                                from(7));
+  } else if constexpr (lanes == 4) {
+    r = __builtin_shufflevector(a, v, from(0), from(1), from(2), from(3));
+  } else {
+    static_assert(lanes == 2);
+    r = __builtin_shufflevector(a, v, from(0), from(1));
   }
 }
 

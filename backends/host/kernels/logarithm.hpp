@@ -4,8 +4,8 @@
 /// log(sum) + origin ln 2. Plain functions on scalars, safe in every translation unit.
 #pragma once
 
-#include "memory_types.hpp"
-#include "table.hpp"
+#include <backends/host/kernels/memory_types.hpp>
+#include <backends/host/kernels/table.hpp>
 
 #include <core/exponential.hpp>
 

@@ -3,7 +3,7 @@
 /// The second pass over a row: every element to its probability or log-probability.
 #pragma once
 
-#include "fold.hpp"
+#include <backends/host/kernels/fold.hpp>
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
@@ -35,11 +35,12 @@ struct row_output {
     });
   }
 
+  // No logarithm is above 0. The order of min's operands keeps a NaN.
   static void log_probabilities(const void* x, std::int64_t n, const frame* f, double high,
                                 double low, destination y) {
     with_form<A>(*f, high, low, [&](const auto& form) {
       map_elements(static_cast<const T*>(x), n, static_cast<Out*>(y.data), y.stream,
-                   [&](V v) { return form.log(v); });
+                   [&](V v) { return min(V(A{0}), form.log(v)); });
     });
   }
 
@@ -55,8 +56,10 @@ struct row_output {
     A* const to = static_cast<A*>(kept);
     const scaling_beside<T, Out> other(in, static_cast<const A*>(e), n, static_cast<Out*>(y),
                                        factor);
-    return scale == 1 ? fold_segment<T, false, true, false>(in, n, scale, to, nullptr, state, other)
-                      : fold_segment<T, true, true, false>(in, n, scale, to, nullptr, state, other);
+    return scale == 1 ? fold_segment<false, true, false>(one_row<T>{in}, n, scale, to, nullptr,
+                                                         state, other)
+                      : fold_segment<true, true, false>(one_row<T>{in}, n, scale, to, nullptr,
+                                                        state, other);
   }
 };
 

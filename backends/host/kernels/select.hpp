@@ -3,8 +3,8 @@
 /// Top-k's first and last look at a row: group maxima, and the elements that pass a threshold.
 #pragma once
 
-#include "fold.hpp"
-#include "sort_keys.hpp"
+#include <backends/host/kernels/fold.hpp>
+#include <backends/host/kernels/sort_keys.hpp>
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
@@ -17,12 +17,13 @@ struct select_kernels {
   using V = vec<A>;
   static constexpr std::int64_t group_columns = group_vectors * V::lanes;
 
-  /// Unsigned numbers in the order of the values, without NaN; -0 stands just below +0.
+  /// Unsigned numbers in the order of the values, without NaN. Both zeros have +0's: a middle of
+  /// two ordinals is then above the lower value, too.
   using ordinal = typename core::exponential<A>::bits;
   static constexpr ordinal sign = ordinal{1} << (8 * sizeof(A) - 1);
   static SOFTFOLD_INLINE ordinal ordinal_of(A x) {
     const auto bits = __builtin_bit_cast(ordinal, x);
-    return (bits & sign) != 0 ? ~bits : bits | sign;
+    return (bits & sign) != 0 && bits != sign ? ~bits : bits | sign;
   }
   static SOFTFOLD_INLINE A value_of(ordinal o) {
     return __builtin_bit_cast(A, (o & sign) != 0 ? o ^ sign : ~o);
@@ -173,11 +174,13 @@ struct select_kernels {
     // At least k values reach `low`; less than k exceed `high`.
     A low = static_cast<A>(at_least) < least ? least : static_cast<A>(at_least);
     A high = largest.reduce_max();
-    for (int step = 0; low < high; ++step) {
-      // Halving the interval of values is quick as a rule; halving that of their ordinals, tried
-      // in turn, ends soon whatever the values are.
+    // Halving the interval of values is quick as a rule; halving that of their ordinals, every
+    // fourth time, ends after as many turns as an ordinal has bits, whatever the values are.
+    constexpr int turn = 4;
+    constexpr int most_steps = turn * static_cast<int>(8 * sizeof(A) + 1);
+    for (int step = 0; low < high && step < most_steps; ++step) {
       A middle = low * A{0.5} + high * A{0.5};
-      if (step % 4 == 3 || !(middle > low && middle < high)) {
+      if (step % turn == turn - 1 || !(middle > low && middle < high)) {
         const ordinal lower = ordinal_of(low);
         const ordinal upper = ordinal_of(high);
         middle = value_of(upper - (upper - lower) / 2);  // rounded up: above low

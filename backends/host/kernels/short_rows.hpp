@@ -8,10 +8,11 @@
 /// time on. The others are centred on their maximum.
 #pragma once
 
-#include "elements.hpp"
-#include "exponentials.hpp"
-#include "lanes.hpp"
-#include "logarithm.hpp"
+#include <backends/host/kernels/elements.hpp>
+#include <backends/host/kernels/exponentials.hpp>
+#include <backends/host/kernels/lanes.hpp>
+#include <backends/host/kernels/logarithm.hpp>
+#include <backends/host/kernels/vector_logarithm.hpp>
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
@@ -26,35 +27,6 @@ enum class short_result { softmax, log_softmax, logsumexp };
 inline constexpr double near_above = 40;
 inline constexpr double near_below = -20;
 inline constexpr double near_origin = -48;
-
-/// log(sum 2^origin) for normal sums: within 1 u of the result and 1 u of 1.
-/// The polynomial is that of Cephes' logf.
-SOFTFOLD_INLINE vec<float> log_of_scaled(vec<float> sum, float origin) {
-  using V = vec<float>;
-  typedef std::int32_t integers __attribute__((vector_size(4 * vec<float>::lanes)));
-  typedef std::uint32_t words __attribute__((vector_size(4 * vec<float>::lanes)));
-  using constants = core::exponential<float>;
-  constexpr std::uint32_t half_root_bits = 0x3f3504f3;
-  constexpr float c[] = {7.0376836292e-2f,  -1.1514610310e-1f, 1.1676998740e-1f,
-                         -1.2420140846e-1f, 1.4249322787e-1f,  -1.6668057665e-1f,
-                         2.0000714765e-1f,  -2.4999993993e-1f, 3.3333331174e-1f};
-  const auto bits = __builtin_bit_cast(words, sum);  // of any sum; unused where it is not normal
-  const integers exponent = __builtin_bit_cast(integers, bits - half_root_bits) >> 23;
-  const V t = __builtin_bit_cast(V, bits - (__builtin_bit_cast(words, exponent) << 23)) -
-              V(1.0f);  // in [-0.30, 0.42)
-  V n;
-  n.v = __builtin_convertvector(exponent, decltype(n.v));
-  n = n + V(origin);
-  V p(c[0]);
-#pragma GCC unroll 8
-  for (int i = 1; i < 9; ++i) {
-    p = fma(p, t, V(c[i]));
-  }
-  const V square = t * t;
-  V rest = fma(p * t, square, n * V(constants::ln2_low));
-  rest = fma(square, V(-0.5f), rest);
-  return fma(n, V(constants::ln2_high), t + rest);
-}
 
 /// exp(s (x - m)) 2^-careful_origin, for s = 1 or s large enough that s * infinity is infinite.
 template <class A, bool scaled>
@@ -139,6 +111,15 @@ class short_row_writer {
     }
   }
 
+  /// Softmax or log-softmax of a row of one column, which gets all.
+  SOFTFOLD_INLINE void write_column(const T* x, Out* y) const {
+    const V scaled_element = V::load(x, 1, none()) * scale_;
+    const A v = scaled_element.first_lane();
+    const A nan = static_cast<A>(__builtin_nanf(""));
+    const A all = result == short_result::softmax ? A{1} : A{0};
+    V(v == -infinity<A> ? empty_ : v < infinity<A> ? all : nan).store(y, 1);
+  }
+
   __attribute__((noinline)) void write(const T* x, Out* y) const {
     V best = none();
     for_each_vector(x, n_, none(), [&](V v, std::int64_t, int) { best = max(v, best); });
@@ -160,12 +141,26 @@ class short_row_writer {
       write_as(x, y, near_, near_origin, 0, log);
     } else {
       const A m = best.reduce_max();
+      const A top = m * scale_.first_lane();
+      if (!(top > -infinity<A> && top < infinity<A>)) [[unlikely]] {
+        write_extraordinary(x, y);
+        return;
+      }
       const V largest(m);
       const auto log = [&](V v, split_number log_sum) {
         const V low(static_cast<A>(log_sum.high + log_sum.low));
         if constexpr (scaled) {  // halved: the difference may be past the range, and the result not
           const V half(static_cast<A>(0.5));
-          return fma(v * half - largest * half, scale_, V(A{0}) - low * half) * V(A{2});
+          const V d = v * half - largest * half;
+          V value;
+          if constexpr (V::fma_rounds_once) {
+            value = fma(d, scale_, V(A{0}) - low * half) * V(A{2});
+          } else {
+            const V p = d * scale_;
+            const V error = V::select(greater(p, none()), product_error(d, scale_, p), V(A{0}));
+            value = (p + (error - low * half)) * V(A{2});
+          }
+          return V::select(equal(v * scale_, none()), none(), value);
         } else {
           return (v - largest) - low;
         }
@@ -255,7 +250,7 @@ class short_row_writer {
       map_elements(static_cast<const A*>(kept), n_, y, false, [&](V e) { return e * factor; });
     } else if constexpr (result == short_result::log_softmax) {
       const split_number log_sum = log_of_scaled(static_cast<double>(sum), origin);
-      map_elements(x, n_, y, false, [&](V v) { return log(v, log_sum); });
+      map_elements(x, n_, y, false, [&](V v) { return min(V(A{0}), log(v, log_sum)); });
     } else {
       const split_number log_sum = log_of_scaled(static_cast<double>(sum), origin);
       y[0] = static_cast<A>(__builtin_fma(static_cast<double>(scale_.first_lane()),
@@ -263,7 +258,7 @@ class short_row_writer {
     }
   }
 
-  /// NaN or +infinity in the row, or nothing above -infinity.
+  /// NaN or +infinity in the scaled row, or nothing above -infinity.
   void write_extraordinary(const T* x, Out* y) const {
     V best = none();
     typename V::mask unordered_lanes = V::none();
@@ -272,7 +267,7 @@ class short_row_writer {
       unordered_lanes = V::either(unordered_lanes, unordered(v, v));
     });
     const bool has_nan = V::bits(unordered_lanes) != 0;
-    const A m = best.reduce_max();
+    const A m = best.reduce_max() * scale_.first_lane();
     const A nan = static_cast<A>(__builtin_nanf(""));
     if constexpr (result == short_result::logsumexp) {
       y[0] = has_nan ? nan : m;
@@ -304,6 +299,12 @@ void short_rows_of(const short_rows& rows) {
     return;
   }
   for (std::int64_t r = 0; r < rows.rows; ++r, x += rows.x_stride, y += rows.y_stride) {
+    if constexpr (result != short_result::logsumexp) {
+      if (rows.cols == 1) [[unlikely]] {
+        writer.write_column(x, y);
+        continue;
+      }
+    }
     if constexpr (result == short_result::softmax) {
       if (rows.cols <= vec<arithmetic_t<T>>::lanes && writer.write_one_vector(x, y)) {
         continue;

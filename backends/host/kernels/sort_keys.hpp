@@ -6,7 +6,7 @@
 /// bitonic network compare whole vectors and only the long distances shuffle lanes.
 #pragma once
 
-#include "lanes.hpp"
+#include <backends/host/kernels/lanes.hpp>
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
@@ -42,12 +42,12 @@ SOFTFOLD_INLINE V sort_lanes(V x) {
   return x;
 }
 
-/// `count` unsigned keys in registers, in vectors of type `native`.
-template <class native, int count>
+/// `count` unsigned keys in registers, in vectors of type `Native`.
+template <class Native, int count>
 struct key_block {
-  static constexpr int lanes = static_cast<int>(sizeof(native) / sizeof(std::uint64_t));
+  static constexpr int lanes = static_cast<int>(sizeof(Native) / sizeof(std::uint64_t));
   static constexpr int vectors = count / lanes;
-  native v[unsigned{vectors}];
+  Native v[unsigned{vectors}];
 
   SOFTFOLD_INLINE explicit key_block(const std::uint64_t* keys) {
     __builtin_memcpy(v, keys, sizeof v);
@@ -72,7 +72,7 @@ struct key_block {
   SOFTFOLD_INLINE void keep_larger(const key_block& other) {
 #pragma GCC unroll 16
     for (int r = 0; r < vectors; ++r) {
-      native reversed;
+      Native reversed;
       exchange_lanes<lanes, lanes - 1>(other.v[vectors - 1 - r], reversed);
       v[r] = v[r] > reversed ? v[r] : reversed;
     }
@@ -82,7 +82,7 @@ struct key_block {
 
   /// In the order of e.
   SOFTFOLD_INLINE void store(std::uint64_t* keys) const {
-    native from[unsigned{vectors}], to[unsigned{vectors}];
+    Native from[unsigned{vectors}], to[unsigned{vectors}];
     __builtin_memcpy(from, v, sizeof v);
 #pragma GCC unroll 8
     for (int width = 1; width < vectors; width *= 2) {
@@ -96,8 +96,8 @@ struct key_block {
   }
 
  private:
-  static SOFTFOLD_INLINE void order(native& a, native& b) {
-    const native larger = a > b ? a : b;
+  static SOFTFOLD_INLINE void order(Native& a, Native& b) {
+    const Native larger = a > b ? a : b;
     b = a > b ? b : a;
     a = larger;
   }
@@ -121,10 +121,10 @@ struct key_block {
     if constexpr (distance > 0) {
 #pragma GCC unroll 16
       for (int r = 0; r < vectors; ++r) {
-        native other;
+        Native other;
         exchange_lanes<lanes, distance>(v[r], other);
-        const native larger = v[r] > other ? v[r] : other;
-        const native smaller = v[r] > other ? other : v[r];
+        const Native larger = v[r] > other ? v[r] : other;
+        const Native smaller = v[r] > other ? other : v[r];
         blend_lanes<lanes, distance>(larger, smaller, v[r]);
       }
       lane_distances<distance / 2>();
@@ -137,15 +137,15 @@ struct key_block {
     if constexpr (size <= lanes) {
 #pragma GCC unroll 16
       for (int r = 0; r < vectors / 2; ++r) {
-        native& a = v[r];
-        native& b = v[vectors - 1 - r];
-        native other;
+        Native& a = v[r];
+        Native& b = v[vectors - 1 - r];
+        Native other;
         exchange_lanes<lanes, size - 1>(b, other);
-        const native larger = a > other ? a : other;
-        const native smaller = a > other ? other : a;
-        native crossed;
+        const Native larger = a > other ? a : other;
+        const Native smaller = a > other ? other : a;
+        Native crossed;
         exchange_lanes<lanes, size - 1>(larger, crossed);
-        native crossed_smaller;
+        Native crossed_smaller;
         exchange_lanes<lanes, size - 1>(smaller, crossed_smaller);
         blend_lanes<lanes, size / 2>(larger, smaller, a);
         blend_lanes<lanes, size / 2>(crossed, crossed_smaller, b);
@@ -159,15 +159,15 @@ struct key_block {
 
 /// Sorts the largest `count` of n keys into keys[0, count); keys has room for n rounded up to a
 /// multiple of count, and what it lacks is 0.
-template <class native, int count>
+template <class Native, int count>
 SOFTFOLD_INLINE void keep_largest(std::uint64_t* keys, std::int64_t n) {
   for (std::int64_t i = n; i % count != 0 || i == 0; ++i) {
     keys[i] = 0;
   }
-  key_block<native, count> best(keys);
+  key_block<Native, count> best(keys);
   best.sort();
   for (std::int64_t i = count; i < n; i += count) {
-    key_block<native, count> more(keys + i);
+    key_block<Native, count> more(keys + i);
     more.sort();
     best.keep_larger(more);
   }

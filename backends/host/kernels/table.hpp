@@ -88,7 +88,7 @@ inline constexpr int short_row_vectors = 16;
 inline constexpr int group_vectors = 8;
 
 /// What a careful look at a row finds.
-struct row_scan {
+struct row_extremes {
   double max = 0;  ///< ignoring NaN; -infinity if there is none
   double min = 0;  ///< ignoring NaN; +infinity if there is none
   bool has_nan = false;
@@ -120,6 +120,32 @@ struct short_rows {
   double empty_value = 0;  ///< for each element of a row with nothing above -infinity
 };
 
+/// A segment of a row whose prefixes are wanted: what came before it, and what is known of its
+/// ends.
+struct scan_segment {
+  double scale = 1;
+  double origin = 0;  ///< the power form's
+  double before = 0;  ///< the sum of e of all elements before it, relative to the origin
+  double first = 0;   ///< their logsumexp
+  double last = 0;    ///< that of these and the segment
+  bool exclusive = false;
+  bool reverse = false;
+};
+
+/// Rows of the gradients' results y, gradient dy and result dx, short enough for one kernel call to
+/// work on many.
+struct gradient_rows {
+  const void* y = nullptr;
+  const void* dy = nullptr;
+  void* dx = nullptr;
+  std::int64_t y_stride = 0;
+  std::int64_t dy_stride = 0;
+  std::int64_t dx_stride = 0;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  double scale = 1;
+};
+
 /// Rows of one segment and their k best elements, for one kernel call to work on many.
 struct topk_rows {
   const void* x = nullptr;
@@ -142,9 +168,52 @@ struct topk_rows {
   std::int64_t column_offset = 0;
 };
 
+/// The race for a row's largest key; see core/sampling.hpp.
+struct race_state {
+  std::uint64_t seed = 0;
+  std::uint64_t offset = 0;
+  std::uint32_t draw = 0;
+  double scale = 1;  ///< z = scale x
+
+  /// An element runs if its top 16 random bits b fulfil b < bound 2^(bound_exponent + origin) e(x),
+  /// where the origin is 0 except along with a fold. `tightens`: whoever leads makes the bound that
+  /// of its own key, which rounding to 2^-9 must not show in.
+  double bound = 0;
+  double bound_exponent = 0;
+  bool tightens = true;
+
+  /// Only elements that the filters keep run: those at most `depth` below the largest z that stand
+  /// not after the last one, an x and a column.
+  bool filters = false;
+  double largest = 0;
+  double depth = 0;
+  double last = 0;
+  std::int64_t last_column = 0;
+
+  double key = 0;            ///< the largest; -infinity if none ran
+  std::int64_t column = -1;  ///< and its column, the lowest
+};
+
+/// Sampling's masses are counted in bins of so many to a unit of the exponent; the last one has
+/// what weighs nothing.
+inline constexpr int bins_per_unit = 64;
+inline constexpr int mass_bins = 36 * bins_per_unit + 1;
+
 /// The most rows of a call, and the largest k.
 inline constexpr std::int64_t most_topk_rows = 64;
 inline constexpr std::int64_t most_listed = 64;
+
+/// The edits of a row that vectors of elements take (core/edits.hpp has their meaning).
+struct row_edit {
+  std::int64_t first = 0;  ///< columns [first, last) may be kept
+  std::int64_t last = 0;
+  const std::uint32_t* words = nullptr;  ///< a bit for each column, or null
+  const std::uint8_t* bytes = nullptr;   ///< a byte for each column, or null
+  const void* bias = nullptr;            ///< a number for each column, or null
+  int bias_type = 0;                     ///< an input_type
+  double softcap = 0;
+  double removed = 0;  ///< what an element that is not kept becomes
+};
 
 /// Kernels that read one input type. A is float, or double for f64 input.
 struct input_kernels {
@@ -155,7 +224,7 @@ struct input_kernels {
   bool (*fold)(const void* x, std::int64_t n, double scale, void* kept, void* groups,
                segment_state* state);
   /// max, min and NaN of x[0, n).
-  void (*scan)(const void* x, std::int64_t n, row_scan* result);
+  void (*extremes)(const void* x, std::int64_t n, row_extremes* result);
   /// Group maxima alone. False if there is a NaN.
   bool (*group_maxima)(const void* x, std::int64_t n, void* groups);
   /// sum of e(x[i]).
@@ -178,10 +247,42 @@ struct input_kernels {
   /// `groups` are the maxima of the same elements; `column` is the column of x[0].
   void (*filter)(const void* x, std::int64_t n, const void* groups, double threshold,
                  std::int64_t column, candidates* found);
+  /// to[i] = x[i] where column + i is kept, for 0 <= i < n; columns are multiples of 32. Bias and
+  /// softcap do not count. Where 32 columns are removed, x is not read.
+  void (*keep)(const void* x, std::int64_t n, std::int64_t column, const row_edit* row, void* to);
+  /// to[i] = x[i] + bias as A, in the words of 32 columns that keep some.
+  void (*add_bias)(const void* x, std::int64_t n, std::int64_t column, const row_edit* row,
+                   void* to);
+  /// x[i] = softcap tanh(x[i] / softcap) where column + i is kept, in place. Of A only.
+  void (*cap_and_keep)(void* x, std::int64_t n, std::int64_t column, const row_edit* row);
+  /// to[i] = from[i] of A, rounded to this type.
+  void (*narrow)(const void* from, std::int64_t n, void* to);
   /// Top-k of at most most_topk_rows rows. Returns a bit for each row that it leaves undone, for
   /// the general way (NaN, far from zero, nothing above -infinity, too many equal elements).
   /// Null if there is no such kernel.
   std::uint64_t (*topk)(const topk_rows* rows);
+  /// x[0, n), n <= segment_columns, runs; `column`, a multiple of 8, is that of x[0].
+  void (*race)(const void* x, std::int64_t n, const frame* frame, std::int64_t column,
+               race_state* state);
+  /// The same along with a fold of the segment, of which `segment` becomes the state. False as
+  /// fold; what ran has run then.
+  bool (*fold_and_race)(const void* x, std::int64_t n, double scale, std::int64_t column,
+                        segment_state* segment, race_state* state);
+  /// Weights and bins of x[0, n), n <= segment_columns, as core::sampling has them: 2^52 plus the
+  /// integer each, so that it stands in the low bits. Both have room for whole vectors.
+  void (*weights)(const void* x, std::int64_t n, double scale, double largest, double* weights,
+                  double* bins);
+};
+
+/// Kernels of a gradient that read one type and write another.
+struct gradient_functions {
+  /// The sum of y[i] dy[i] (log-softmax: of dy[i]) for n <= segment_columns; NaN if not finite.
+  void (*sum)(const void* y, const void* dy, std::int64_t n, compensated_sum* result);
+  /// dx[i] = y[i] (dy[i] - sum) scale (log-softmax: (dy[i] - exp(y[i]) sum) scale), given the
+  /// row's sum; NaN if that is not finite. dx may be y or dy.
+  void (*map)(const void* y, const void* dy, std::int64_t n, double sum, double scale,
+              destination dx);
+  void (*short_rows)(const gradient_rows* rows);
 };
 
 /// Kernels that read one type and write another.
@@ -189,7 +290,7 @@ struct output_kernels {
   /// y[i] = e(x[i]) * factor
   void (*probabilities)(const void* x, std::int64_t n, const frame* frame, double factor,
                         destination y);
-  /// y[i] = (log e(x[i]) - high) - low
+  /// y[i] = (log e(x[i]) - high) - low, or 0 if that is above
   void (*log_probabilities)(const void* x, std::int64_t n, const frame* frame, double high,
                             double low, destination y);
   /// y[i] = e[i] * factor for kept exponentials e
@@ -198,9 +299,14 @@ struct output_kernels {
   /// of another row, stored past the caches, also where the fold refuses.
   bool (*fold_and_stream)(const void* x, std::int64_t n, double scale, void* kept,
                           segment_state* state, const void* e, double factor, void* y);
+  /// y[i] = log of (before + the sum of e(x[j]) for j <= i) 2^origin, n <= segment_columns. False,
+  /// and nothing is written, if the first of the sums is too small to be exact.
+  bool (*scan)(const void* x, std::int64_t n, const scan_segment* segment, void* y);
   void (*short_softmax)(const short_rows* rows);
   void (*short_log_softmax)(const short_rows* rows);
   void (*short_logsumexp)(const short_rows* rows);  ///< f32 or f64 results only
+  gradient_functions softmax_gradient;
+  gradient_functions log_softmax_gradient;
 };
 
 enum input_type : int { input_f32, input_f64, input_f16, input_bf16, input_types };

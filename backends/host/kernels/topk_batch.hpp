@@ -8,7 +8,7 @@
 /// left to others.
 #pragma once
 
-#include "short_rows.hpp"
+#include <backends/host/kernels/short_rows.hpp>
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {

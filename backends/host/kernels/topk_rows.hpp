@@ -8,9 +8,9 @@
 /// the keys.
 #pragma once
 
-#include "select.hpp"
-#include "sort_keys.hpp"
-#include "topk_batch.hpp"
+#include <backends/host/kernels/select.hpp>
+#include <backends/host/kernels/sort_keys.hpp>
+#include <backends/host/kernels/topk_batch.hpp>
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
@@ -38,8 +38,8 @@ class topk_row_writer {
     const T* const x = static_cast<const T*>(rows_.x) + r * rows_.x_stride;
     segment_state state;
     if (rows_.fold) {
-      if (!fold_segment<T, scaled, false, true>(x, rows_.cols, rows_.scale, nullptr, groups_,
-                                                &state) ||
+      if (!fold_segment<scaled, false, true>(one_row<T>{x}, rows_.cols, rows_.scale, nullptr,
+                                             groups_, &state) ||
           !(state.max > -static_cast<double>(infinity<A>))) {
         return false;
       }
@@ -90,6 +90,9 @@ class topk_row_writer {
       std::uint64_t sorted[unsigned{most_counted}];
       select::rank(keys_, found, rows_.k, sorted);
       __builtin_memcpy(keys_, sorted, static_cast<std::size_t>(found) * sizeof(std::uint64_t));
+      for (std::int64_t i = found; i < count; ++i) {  // as keep_largest leaves it
+        keys_[i] = 0;
+      }
     }
     return true;
   }
@@ -212,13 +215,14 @@ class topk_row_writer {
   }
   template <class Out, class F>
   SOFTFOLD_INLINE void store_as(Out* y, F&& f) const {
-    for (std::int64_t i = 0; i < rows_.k; i += V::lanes) {
-      const V v = f(V::load(values_ + i));
-      if (rows_.k - i >= V::lanes) {
-        v.store(y + i);
-      } else {
-        v.store(y + i, static_cast<int>(rows_.k - i));
-      }
+    const std::int64_t k = rows_.k;
+    std::int64_t i = 0;
+    for (; i + V::lanes <= k; i += V::lanes) {
+      f(V::load(values_ + i)).store(y + i);
+    }
+    if (i < k) {  // past the k-th stands NaN, on which f would raise exceptions
+      const auto left = static_cast<int>(k - i);
+      f(V::load(values_ + i, left, V(values_[0]))).store(y + i, left);
     }
   }
 

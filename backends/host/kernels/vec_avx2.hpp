@@ -3,7 +3,7 @@
 /// The vector type on AVX2, FMA and F16C. See vec_portable.hpp for what each function means.
 #pragma once
 
-#include "memory_types.hpp"
+#include <backends/host/kernels/memory_types.hpp>
 
 #include <core/exponential.hpp>
 
@@ -57,6 +57,10 @@ struct vec<float> {
   }
 
   static SOFTFOLD_INLINE vec load(const float* p) { return _mm256_loadu_ps(p); }
+  static SOFTFOLD_INLINE vec load_integers(const std::uint16_t* p) {
+    return _mm256_cvtepi32_ps(
+        _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+  }
   static SOFTFOLD_INLINE vec load(const f16_bits* p) {
     return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   }
@@ -173,6 +177,11 @@ struct vec<double> {
   }
 
   static SOFTFOLD_INLINE vec load(const double* p) { return _mm256_loadu_pd(p); }
+  static SOFTFOLD_INLINE vec load(const float* p) { return _mm256_cvtps_pd(_mm_loadu_ps(p)); }
+  static SOFTFOLD_INLINE vec load_integers(const std::uint16_t* p) {
+    return _mm256_cvtepi32_pd(
+        _mm_cvtepu16_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+  }
   static SOFTFOLD_INLINE vec load(const double* p, int n, vec rest) {
     return _mm256_blendv_pd(rest.v, _mm256_maskload_pd(p, first(n)), _mm256_castsi256_pd(first(n)));
   }
@@ -221,6 +230,11 @@ struct vec<double> {
 };
 
 typedef std::uint64_t key_vector __attribute__((vector_size(32)));
+
+SOFTFOLD_INLINE key_vector multiply_low_halves(key_vector a, key_vector b) {
+  return reinterpret_cast<key_vector>(
+      _mm256_mul_epu32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
+}
 
 SOFTFOLD_INLINE void prefetch(const void* p) {
   _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);

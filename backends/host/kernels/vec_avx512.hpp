@@ -3,7 +3,7 @@
 /// The vector type on AVX-512 F, BW, DQ, VL. See vec_portable.hpp for what each function means.
 #pragma once
 
-#include "memory_types.hpp"
+#include <backends/host/kernels/memory_types.hpp>
 
 #include <core/exponential.hpp>
 
@@ -42,6 +42,10 @@ struct vec<float> {
   }
   static SOFTFOLD_INLINE vec load(const float* p, int n, vec rest) {
     return _mm512_mask_loadu_ps(rest.v, first(n), p);
+  }
+  static SOFTFOLD_INLINE vec load_integers(const std::uint16_t* p) {
+    return _mm512_cvtepi32_ps(
+        _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
   }
   static SOFTFOLD_INLINE vec load(const f16_bits* p, int n, vec rest) {
     return _mm512_mask_cvtph_ps(rest.v, first(n), _mm256_maskz_loadu_epi16(first(n), p));
@@ -156,6 +160,11 @@ struct vec<double> {
   static SOFTFOLD_INLINE mask first(int n) { return static_cast<mask>((1u << n) - 1u); }
 
   static SOFTFOLD_INLINE vec load(const double* p) { return _mm512_loadu_pd(p); }
+  static SOFTFOLD_INLINE vec load(const float* p) { return _mm512_cvtps_pd(_mm256_loadu_ps(p)); }
+  static SOFTFOLD_INLINE vec load_integers(const std::uint16_t* p) {
+    return _mm512_cvtepi32_pd(
+        _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+  }
   static SOFTFOLD_INLINE vec load(const double* p, int n, vec rest) {
     return _mm512_mask_loadu_pd(rest.v, first(n), p);
   }
@@ -199,6 +208,11 @@ struct vec<double> {
 };
 
 typedef std::uint64_t key_vector __attribute__((vector_size(64)));
+
+SOFTFOLD_INLINE key_vector multiply_low_halves(key_vector a, key_vector b) {
+  return reinterpret_cast<key_vector>(
+      _mm512_mul_epu32(reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
+}
 
 SOFTFOLD_INLINE void prefetch(const void* p) {
   _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);

@@ -4,7 +4,7 @@
 /// NEON). The other vec_*.hpp have the same members; what they mean is said here.
 #pragma once
 
-#include "memory_types.hpp"
+#include <backends/host/kernels/memory_types.hpp>
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
@@ -83,6 +83,14 @@ struct vec {
     vec x;
     for (int i = 0; i < lanes; ++i) {
       x.v[i] = widen(p[i]);
+    }
+    return x;
+  }
+  /// `lanes` integers as numbers of A.
+  static SOFTFOLD_INLINE vec load_integers(const std::uint16_t* p) {
+    vec x;
+    for (int i = 0; i < lanes; ++i) {
+      x.v[i] = static_cast<A>(p[i]);
     }
     return x;
   }
@@ -205,6 +213,11 @@ struct vec {
 
 /// A vector of 64-bit keys; one key where vectors cannot compare them.
 using key_vector = std::uint64_t;
+
+/// The 64-bit products of the lower 32 bits of each lane.
+SOFTFOLD_INLINE key_vector multiply_low_halves(key_vector a, key_vector b) {
+  return (a & 0xffffffffU) * (b & 0xffffffffU);
+}
 
 SOFTFOLD_INLINE void prefetch(const void* p) { __builtin_prefetch(p); }
 /// The same, as far as the second-level cache.

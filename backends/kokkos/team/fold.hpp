@@ -4,6 +4,9 @@
 /// core/ with a reference that moves seldom and a sum that keeps its rounding errors.
 #pragma once
 
+#include <core/monoid.hpp>
+#include <core/real_types.hpp>
+
 #include <Kokkos_Core.hpp>
 
 #include <softfold/dtype.hpp>
@@ -21,17 +24,7 @@ namespace kokkos_backend {
 template <class A>
 inline constexpr A infinity = std::numeric_limits<A>::infinity();
 
-/// The arithmetic's type and conversions of an element type.
-template <class T>
-struct element_traits {
-  using arithmetic = float;
-};
-template <>
-struct element_traits<double> {
-  using arithmetic = double;
-};
-template <class T>
-using arithmetic_t = typename element_traits<T>::arithmetic;
+using core::arithmetic_t;
 
 /// How a row's elements x become z, whose maximum is the softmax's, and how z is scaled:
 /// s x = factor z.
@@ -165,6 +158,8 @@ struct fold_monoid {
   }
 };
 
+static_assert(core::monoid<fold_monoid<float>> && core::monoid<fold_monoid<double>>);
+
 /// The monoid as a Kokkos reducer.
 template <class Monoid>
 class monoid_reducer {
@@ -189,15 +184,16 @@ class monoid_reducer {
   value_type* result_;
 };
 
-/// What a finished state says about its row.
+/// What a finished state says about its scaled row.
 enum class row_kind : std::uint8_t { ordinary, empty, infinite, nan };
 
 template <class A>
-KOKKOS_FUNCTION row_kind kind_of(const row_fold<A>& state) {
-  return !(state.sum == state.sum)     ? row_kind::nan
-         : state.max == infinity<A>    ? row_kind::infinite
-         : !(state.max > -infinity<A>) ? row_kind::empty
-                                       : row_kind::ordinary;
+KOKKOS_FUNCTION row_kind kind_of(const scaling<A>& scale, const row_fold<A>& state) {
+  const A max = scale.factor * state.max;
+  return !(state.sum == state.sum) ? row_kind::nan
+         : max == infinity<A>      ? row_kind::infinite
+         : !(max > -infinity<A>)   ? row_kind::empty
+                                   : row_kind::ordinary;
 }
 
 template <class T>

@@ -19,28 +19,61 @@ namespace kokkos_backend {
 /// Elements that a lane looks at together.
 inline constexpr int tile_elements = 8;
 
-/// The state of n consecutive elements: one read.
-template <class T, class Lanes>
-KOKKOS_FUNCTION row_fold<arithmetic_t<T>> fold_elements(const Lanes& lanes,
-                                                        const fold_monoid<arithmetic_t<T>>& monoid,
-                                                        const T* x, int n) {
+// A job is a source, which says what the rows are and into what they fold, and a finish, which gets
+// a row's whole state. A source has a monoid, its rows and columns, and part(row, begin): from
+// there on, add_tile() adds elements to a state. The kernels below know no more of either.
+
+/// A row's elements, and the scale they are folded with.
+template <class T>
+struct row_source {
   using A = arithmetic_t<T>;
+  using monoid_type = fold_monoid<A>;
+  const T* x;
+  std::int64_t stride;
+  std::int64_t rows;
+  std::int64_t cols;
+  monoid_type monoid;
+
+  struct row_part {
+    const T* x;
+
+    /// Adds the first `used` of elements first, first + width, ... below n.
+    KOKKOS_FUNCTION void add_tile(const monoid_type& monoid, row_fold<A>& state, int first,
+                                  int width, int used, int n) const {
+      A z[tile_elements];
+      for (int j = 0; j < tile_elements; ++j) {
+        const int column = first + j * width;
+        z[j] = j < used && column < n ? monoid.scale.element(widen(x[column])) : -infinity<A>;
+      }
+      monoid.add_tile(state, z, used);
+    }
+  };
+  KOKKOS_FUNCTION const T* at(std::int64_t row, std::int64_t begin) const {
+    return x + row * stride + begin;
+  }
+  KOKKOS_FUNCTION row_part part(std::int64_t row, std::int64_t begin) const {
+    return {at(row, begin)};
+  }
+};
+
+template <class Source>
+using state_of = typename Source::monoid_type::value_type;
+
+/// The state of n consecutive elements: one read.
+template <class Source, class Lanes>
+KOKKOS_FUNCTION state_of<Source> fold_elements(const Lanes& lanes, const Source& source,
+                                               std::int64_t row, std::int64_t first, int n) {
+  const auto part = source.part(row, first);
+  const auto& monoid = source.monoid;
   const int width = lanes.width;
   const int block = width * tile_elements;
-  row_fold<A> result = monoid.identity();
+  state_of<Source> result = monoid.identity();
   lanes.reduce((n + block - 1) / block * width,
-               [&](int i, row_fold<A>& state) {
+               [&](int i, state_of<Source>& state) {
                  const int begin = i / width * block;
-                 const int lane = i % width;
                  const int rest = (n - begin + width - 1) / width;
-                 const int used = rest < tile_elements ? rest : tile_elements;
-                 A z[tile_elements];
-                 for (int j = 0; j < tile_elements; ++j) {
-                   const int column = begin + j * width + lane;
-                   z[j] = j < used && column < n ? monoid.scale.element(widen(x[column]))
-                                                 : -infinity<A>;
-                 }
-                 monoid.add_tile(state, z, used);
+                 part.add_tile(monoid, state, begin + i % width, width,
+                               rest < tile_elements ? rest : tile_elements, n);
                },
                monoid_reducer(monoid, result));
   return monoid.finished(result);
@@ -49,23 +82,21 @@ KOKKOS_FUNCTION row_fold<arithmetic_t<T>> fold_elements(const Lanes& lanes,
 /// softmax and log-softmax of part of a row.
 template <class T, class Out>
 struct map_finish {
-  using element = T;
   using A = arithmetic_t<T>;
-  const T* x;
-  std::int64_t x_stride;
   Out* y;
   std::int64_t y_stride;
   A empty_value;  ///< for each element of an empty row
   bool log;
 
   template <class Lanes>
-  KOKKOS_FUNCTION void operator()(const Lanes& lanes, const scaling<A>& scale,
+  KOKKOS_FUNCTION void operator()(const Lanes& lanes, const row_source<T>& source,
                                   const row_fold<A>& state, std::int64_t row, std::int64_t begin,
                                   int count) const {
     using std::log;
-    const T* const from = x + row * x_stride + begin;
+    const scaling<A> scale = source.monoid.scale;
+    const T* const from = source.at(row, begin);
     Out* const to = y + row * y_stride + begin;
-    const row_kind kind = kind_of(state);
+    const row_kind kind = kind_of(scale, state);
     if (kind != row_kind::ordinary) {
       const Out value =
           narrow<Out>(kind == row_kind::empty ? empty_value : std::numeric_limits<A>::quiet_NaN());
@@ -76,8 +107,12 @@ struct map_finish {
     if (this->log) {
       const A log_sum = static_cast<A>(log(static_cast<double>(state.sum)));
       lanes.each(count, [=](int i) {
-        const auto t = scale.below(scale.element(widen(from[i])), reference);
-        to[i] = narrow<Out>(t.value + (t.error - log_sum));
+        const A z = scale.element(widen(from[i]));
+        const auto t = scale.below(z, reference);
+        const A value = t.value + (t.error - log_sum);
+        to[i] = narrow<Out>(scale.factor * z == -infinity<A> ? -infinity<A>
+                            : value > A{0}                   ? A{0}
+                                                             : value);
       });
     } else {
       const A inverse = A{1} / state.sum;
@@ -93,7 +128,7 @@ template <class A>
 KOKKOS_FUNCTION A logsumexp_of(const scaling<A>& scale, const row_fold<A>& state) {
   using std::fma;
   using std::log;
-  switch (kind_of(state)) {
+  switch (kind_of(scale, state)) {
     case row_kind::empty:
       return -infinity<A>;
     case row_kind::infinite:
@@ -109,15 +144,14 @@ KOKKOS_FUNCTION A logsumexp_of(const scaling<A>& scale, const row_fold<A>& state
 
 template <class T, class Out>
 struct logsumexp_finish {
-  using element = T;
   using A = arithmetic_t<T>;
   Out* lse;
 
   template <class Lanes>
-  KOKKOS_FUNCTION void operator()(const Lanes& lanes, const scaling<A>& scale,
+  KOKKOS_FUNCTION void operator()(const Lanes& lanes, const row_source<T>& source,
                                   const row_fold<A>& state, std::int64_t row, std::int64_t,
                                   int) const {
-    lanes.once([&] { lse[row] = narrow<Out>(logsumexp_of(scale, state)); });
+    lanes.once([&] { lse[row] = narrow<Out>(logsumexp_of(source.monoid.scale, state)); });
   }
 };
 
@@ -134,28 +168,31 @@ template <class A>
 KOKKOS_FUNCTION A exponent_below(const scaling<A>& scale, A element, A max) {
   using std::fma;
   const A x = scale.element(element);
-  return !is_near_exact(max) && scale.factor * x == max ? A{0} : fma(scale.factor, x, -max);
+  if (is_near_exact(max)) {
+    return fma(scale.factor, x, -max);
+  }
+  const A product = scale.factor * x;
+  return product == max ? A{0} : product == -infinity<A> ? product : fma(scale.factor, x, -max);
 }
 
 /// The public state of a row.
 template <class T>
 struct partial_finish {
-  using element = T;
   using A = arithmetic_t<T>;
   max_sum<A>* partials;
 
   template <class Lanes>
-  KOKKOS_FUNCTION void operator()(const Lanes& lanes, const scaling<A>& scale,
+  KOKKOS_FUNCTION void operator()(const Lanes& lanes, const row_source<T>& source,
                                   const row_fold<A>& state, std::int64_t row, std::int64_t,
                                   int) const {
-    lanes.once([&] { partials[row] = partial_of(scale, state); });
+    lanes.once([&] { partials[row] = partial_of(source.monoid.scale, state); });
   }
 
   KOKKOS_FUNCTION static max_sum<A> partial_of(const scaling<A>& scale, const row_fold<A>& state) {
     using std::exp;
     using std::fma;
     const A nan = std::numeric_limits<A>::quiet_NaN();
-    const row_kind kind = kind_of(state);
+    const row_kind kind = kind_of(scale, state);
     if (kind == row_kind::nan) {
       return {nan, nan};
     }
@@ -163,30 +200,19 @@ struct partial_finish {
       return {-infinity<A>, A{0}};
     }
     const A max = scale.factor * state.max;
-    if (max == infinity<A> || max == -infinity<A>) {
-      return {max, A{1}};  // also where the scaled maximum is past the arithmetic's range
+    if (kind == row_kind::infinite) {
+      return {max, A{1}};
     }
     const A rounding = is_near_exact(max) ? fma(scale.factor, state.max, -max) : A{0};
     return {max, state.sum * exp(rounding)};
   }
 };
 
-/// A row's elements, and the scale they are folded with.
-template <class T>
-struct row_source {
-  const T* x;
-  std::int64_t stride;
-  std::int64_t rows;
-  std::int64_t cols;
-  fold_monoid<arithmetic_t<T>> monoid;
-};
-
 /// Rows that a thread's lanes or a team fold and finish.
-template <class Exec, class Finish>
+template <class Exec, class Source, class Finish>
 struct whole_rows {
-  using T = typename Finish::element;
   using member_type = typename Kokkos::TeamPolicy<Exec>::member_type;
-  row_source<T> source;
+  Source source;
   Finish finish;
   bool by_threads;
   int vector_length;
@@ -209,26 +235,24 @@ struct whole_rows {
   template <class Lanes>
   KOKKOS_FUNCTION void row(const Lanes& lanes, std::int64_t r) const {
     const int n = static_cast<int>(source.cols);
-    finish(lanes, source.monoid.scale,
-           fold_elements(lanes, source.monoid, source.x + r * source.stride, n), r, 0, n);
+    finish(lanes, source, fold_elements(lanes, source, r, 0, n), r, 0, n);
   }
 };
 
 /// Where a long row's segments leave their states, and how many there are.
-template <class A>
+template <class State>
 struct segment_states {
-  row_fold<A>* states;
+  State* states;
   std::int64_t segments;
   std::int64_t columns;  ///< of a segment
 };
 
 /// The first pass over long rows: a team for each segment.
-template <class Exec, class T>
+template <class Exec, class Source>
 struct fold_segments {
-  using A = arithmetic_t<T>;
   using member_type = typename Kokkos::TeamPolicy<Exec>::member_type;
-  row_source<T> source;
-  segment_states<A> parts;
+  Source source;
+  segment_states<state_of<Source>> parts;
   int vector_length;
   std::int64_t first;  ///< segment of the first team, counted over all rows
 
@@ -239,31 +263,30 @@ struct fold_segments {
     const std::int64_t rest = source.cols - begin;
     const int count = static_cast<int>(rest < parts.columns ? rest : parts.columns);
     const team_lanes<member_type> lanes{member, vector_length * member.team_size()};
-    const row_fold<A> state =
-        fold_elements(lanes, source.monoid, source.x + r * source.stride + begin, count);
+    const state_of<Source> state = fold_elements(lanes, source, r, begin, count);
     lanes.once([&] { parts.states[index] = state; });
   }
 };
 
 /// A row's state from its segments'.
-template <class A, class Lanes>
-KOKKOS_FUNCTION row_fold<A> fold_states(const Lanes& lanes, const fold_monoid<A>& monoid,
-                                        const row_fold<A>* states, int n) {
-  row_fold<A> result = monoid.identity();
+template <class Monoid, class Lanes>
+KOKKOS_FUNCTION typename Monoid::value_type fold_states(const Lanes& lanes, const Monoid& monoid,
+                                                        const typename Monoid::value_type* states,
+                                                        int n) {
+  using state = typename Monoid::value_type;
+  state result = monoid.identity();
   lanes.reduce(
-      n, [&](int i, row_fold<A>& state) { state = monoid.combine(state, states[i]); },
+      n, [&](int i, state& sum) { sum = monoid.combine(sum, states[i]); },
       monoid_reducer(monoid, result));
   return monoid.finished(result);
 }
 
 /// The second pass: `pieces` teams for each row, one for each segment or one in all.
-template <class Exec, class Finish>
+template <class Exec, class Source, class Finish>
 struct finish_segments {
-  using T = typename Finish::element;
-  using A = arithmetic_t<T>;
   using member_type = typename Kokkos::TeamPolicy<Exec>::member_type;
-  row_source<T> source;
-  segment_states<A> parts;
+  Source source;
+  segment_states<state_of<Source>> parts;
   Finish finish;
   std::int64_t pieces;
   int vector_length;
@@ -276,7 +299,7 @@ struct finish_segments {
     const std::int64_t rest = source.cols - begin;
     const int count = static_cast<int>(rest < parts.columns ? rest : parts.columns);
     const team_lanes<member_type> lanes{member, vector_length * member.team_size()};
-    finish(lanes, source.monoid.scale,
+    finish(lanes, source,
            fold_states(lanes, source.monoid, parts.states + r * parts.segments,
                        static_cast<int>(parts.segments)),
            r, begin, count);
@@ -336,7 +359,8 @@ struct normalize_rows {
       using std::log;
       const A log_sum = static_cast<A>(log(static_cast<double>(whole.sum)));
       lanes.each(count, [=](int i) {
-        to[i] = narrow<Out>(exponent_below(scale, widen(from[i]), max) - log_sum);
+        const A value = exponent_below(scale, widen(from[i]), max) - log_sum;
+        to[i] = narrow<Out>(value > A{0} ? A{0} : value);
       });
       return;
     }

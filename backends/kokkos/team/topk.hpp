@@ -12,6 +12,7 @@
 #include "rows.hpp"
 
 #include <core/topk.hpp>
+#include <core/typed_memory.hpp>
 
 #include <softfold/dtype.hpp>
 
@@ -66,37 +67,15 @@ struct topk_outputs {
   std::int64_t column_offset;
 };
 
-template <class A>
-KOKKOS_FUNCTION void write_real(void* data, dtype type, std::int64_t i, A value) {
-  switch (type) {
-    case dtype::f64:
-      static_cast<double*>(data)[i] = static_cast<double>(value);
-      return;
-    case dtype::f16:
-      static_cast<half*>(data)[i] = half(static_cast<float>(value));
-      return;
-    case dtype::bf16:
-      static_cast<bfloat16*>(data)[i] = bfloat16(static_cast<float>(value));
-      return;
-    default:
-      static_cast<float*>(data)[i] = static_cast<float>(value);
-      return;
-  }
-}
-
 KOKKOS_INLINE_FUNCTION void write_index(const matrix_ref& to, std::int64_t row, std::int64_t i,
                                         std::int64_t column) {
-  if (to.type == dtype::i64) {
-    static_cast<std::int64_t*>(to.data)[row * to.stride + i] = column;
-  } else {
-    static_cast<std::int32_t*>(to.data)[row * to.stride + i] = static_cast<std::int32_t>(column);
-  }
+  core::write_integer(to.data, to.type, row * to.stride + i, column);
 }
 
 /// An absent entry of a list of values and indices.
 KOKKOS_INLINE_FUNCTION void write_absent(const topk_outputs& to, std::int64_t row, std::int64_t i) {
   write_index(to.indices, row, i, -1);
-  write_real(to.values.data, to.values.type, row * to.values.stride + i, -infinity<double>);
+  core::write_real(to.values.data, to.values.type, row * to.values.stride + i, -infinity<double>);
 }
 
 /// Lists of nothing but absent entries.
@@ -204,8 +183,8 @@ struct topk_rows {
   enum class stage : std::uint8_t { whole, segments, lists };
 
   row_source<T> source;
-  segment_states<A> parts;  ///< stages segments and lists
-  Entry* lists;             ///< k entries of each segment
+  segment_states<row_fold<A>> parts;  ///< stages segments and lists
+  Entry* lists;                       ///< k entries of each segment
   topk_outputs outputs;
   stage what;
   bool folds;
@@ -320,7 +299,7 @@ struct topk_rows {
   KOKKOS_FUNCTION void write(const Lanes& lanes, const candidates<Entry>& best,
                              const row_fold<A>& state, std::int64_t r) const {
     const T* const row = source.x + r * source.stride;
-    const row_kind kind = kind_of(state);
+    const row_kind kind = kind_of(source.monoid.scale, state);
     const A inverse = A{1} / state.sum;
     const A nan = std::numeric_limits<A>::quiet_NaN();
     lanes.each(outputs.indices.cols, [=, *this](std::int64_t i) {
@@ -332,8 +311,8 @@ struct topk_rows {
       const A value = widen(row[column]);
       write_index(outputs.indices, r, i, column + outputs.column_offset);
       if (outputs.values.data != nullptr) {
-        write_real(outputs.values.data, outputs.values.type, r * outputs.values.stride + i,
-                   value == value ? value : nan);
+        core::write_real(outputs.values.data, outputs.values.type, r * outputs.values.stride + i,
+                         value == value ? value : nan);
       }
       if (outputs.probabilities.data != nullptr) {
         const A probability =
@@ -342,13 +321,14 @@ struct topk_rows {
                                                 state.reference) *
                       inverse
                 : (kind == row_kind::empty ? static_cast<A>(outputs.empty_value) : nan);
-        write_real(outputs.probabilities.data, outputs.probabilities.type,
-                   r * outputs.probabilities.stride + i, probability);
+        core::write_real(outputs.probabilities.data, outputs.probabilities.type,
+                         r * outputs.probabilities.stride + i, probability);
       }
     });
     if (outputs.lse.data != nullptr) {
       lanes.once([=, *this] {
-        write_real(outputs.lse.data, outputs.lse.type, r, logsumexp_of(source.monoid.scale, state));
+        core::write_real(outputs.lse.data, outputs.lse.type, r,
+                         logsumexp_of(source.monoid.scale, state));
       });
     }
   }

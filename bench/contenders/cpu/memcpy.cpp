@@ -14,7 +14,7 @@ work prepare(const workload& w) {
   }
   const auto* from = static_cast<const std::byte*>(w.x.data);
   auto* to = static_cast<std::byte*>(w.y.data);
-  const auto bytes = static_cast<std::int64_t>(w.spec.input_bytes());
+  const auto bytes = static_cast<std::int64_t>(w.spec.copied_bytes());
   return [=, threads = team(w.spec.threads)] {
     threads.split(bytes, 4096, [=](std::int64_t begin, std::int64_t end) {
       std::memcpy(to + begin, from + begin, static_cast<std::size_t>(end - begin));

@@ -32,6 +32,30 @@ void use_threads(int threads) {
 #endif
 }
 
+template <class Forward, class Backward>
+work prepared(const_matrix_ref y, const_matrix_ref dy, matrix_ref dx,
+              dnnl::memory::data_type type) {
+  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  const dnnl::memory::desc shape({y.rows, y.cols}, type, dnnl::memory::format_tag::ab);
+  const typename Forward::primitive_desc hint(
+      typename Forward::desc(dnnl::prop_kind::forward_training, shape, 1), engine, true);
+  const typename Backward::primitive_desc plan(typename Backward::desc(shape, shape, 1), engine,
+                                               hint, true);
+  if (!hint || !plan) {
+    return {};
+  }
+  const dnnl::memory result(shape, engine, const_cast<void*>(y.data));
+  const dnnl::memory gradient(shape, engine, const_cast<void*>(dy.data));
+  const dnnl::memory target(shape, engine, dx.data);
+  return [primitive = Backward(plan), stream = dnnl::stream(engine), result, gradient,
+          target]() mutable {
+    primitive.execute(
+        stream,
+        {{DNNL_ARG_DST, result}, {DNNL_ARG_DIFF_DST, gradient}, {DNNL_ARG_DIFF_SRC, target}});
+    stream.wait();
+  };
+}
+
 template <class Primitive>
 work prepared(const_matrix_ref x, matrix_ref y, dnnl::memory::data_type type) {
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
@@ -50,23 +74,37 @@ work prepared(const_matrix_ref x, matrix_ref y, dnnl::memory::data_type type) {
   };
 }
 
+dnnl::memory::data_type type_of(dtype type) {
+  switch (type) {
+    case dtype::f32:
+      return dnnl::memory::data_type::f32;
+    case dtype::bf16:
+      return dnnl::memory::data_type::bf16;
+    case dtype::f16:
+      return dnnl::memory::data_type::f16;
+    default:
+      return dnnl::memory::data_type::undef;
+  }
+}
+
 }  // namespace
+
+work softmax_backward(const_matrix_ref y, const_matrix_ref dy, matrix_ref dx, bool logarithm,
+                      int threads) {
+  use_threads(threads);
+  const dnnl::memory::data_type type = type_of(y.type);
+  if (type == dnnl::memory::data_type::undef) {
+    return {};
+  }
+  return logarithm ? prepared<dnnl::logsoftmax_forward, dnnl::logsoftmax_backward>(y, dy, dx, type)
+                   : prepared<dnnl::softmax_forward, dnnl::softmax_backward>(y, dy, dx, type);
+}
 
 work softmax(const_matrix_ref x, matrix_ref y, bool logarithm, int threads) {
   use_threads(threads);
-  dnnl::memory::data_type type = dnnl::memory::data_type::undef;
-  switch (x.type) {
-    case dtype::f32:
-      type = dnnl::memory::data_type::f32;
-      break;
-    case dtype::bf16:
-      type = dnnl::memory::data_type::bf16;
-      break;
-    case dtype::f16:
-      type = dnnl::memory::data_type::f16;
-      break;
-    default:
-      return {};
+  const dnnl::memory::data_type type = type_of(x.type);
+  if (type == dnnl::memory::data_type::undef) {
+    return {};
   }
   return logarithm ? prepared<dnnl::logsoftmax_forward>(x, y, type)
                    : prepared<dnnl::softmax_forward>(x, y, type);
@@ -82,7 +120,11 @@ std::string version() {
 namespace {
 
 work prepare(const workload& w) {
-  if (!w.spec.writes_matrix()) {
+  if (w.spec.is_gradient()) {
+    return onednn::softmax_backward(w.x, w.dy, w.y, w.spec.op == operation::log_softmax_backward,
+                                    w.spec.threads);
+  }
+  if (!w.spec.is_softmax()) {
     return {};
   }
   return onednn::softmax(w.x, w.y, w.spec.op == operation::log_softmax, w.spec.threads);

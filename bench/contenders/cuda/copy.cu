@@ -20,7 +20,7 @@ struct copy_range {
 copy_range range_of(const workload& w) {
   const std::size_t bytes = w.spec.input_bytes();
   if (w.spec.writes_matrix()) {
-    return {w.x.data, w.y.data, bytes};
+    return {w.x.data, w.y.data, w.spec.copied_bytes()};
   }
   static buffer scratch;  // kept from case to case
   scratch.resize(bytes / 2);

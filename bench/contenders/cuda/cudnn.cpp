@@ -44,7 +44,7 @@ descriptor rows_of(const const_matrix_ref& m, cudnnDataType_t type) {
 }
 
 work prepare(const workload& w) {
-  if (!w.spec.writes_matrix()) {
+  if (!w.spec.is_softmax()) {
     return {};
   }
   cudnnDataType_t type = CUDNN_DATA_FLOAT;
@@ -63,22 +63,28 @@ work prepare(const workload& w) {
     default:
       return {};
   }
-  const auto algorithm =
-      w.spec.op == operation::log_softmax ? CUDNN_SOFTMAX_LOG : CUDNN_SOFTMAX_ACCURATE;
-  const auto softmax = [=, d = rows_of(w.x, type), x = w.x.data, y = w.y.data] {
+  const bool logarithm =
+      w.spec.op == operation::log_softmax || w.spec.op == operation::log_softmax_backward;
+  const auto algorithm = logarithm ? CUDNN_SOFTMAX_LOG : CUDNN_SOFTMAX_ACCURATE;
+  const auto softmax = [=, d = rows_of(w.x, type), x = w.x.data, dy = w.dy.data, y = w.y.data,
+                        gradient = w.spec.is_gradient()] {
     // alpha and beta are double for double elements and float for all others.
     const float ones[] = {1, 0};
     const double wide_ones[] = {1, 0};
     const bool wide = type == CUDNN_DATA_DOUBLE;
     const void* const alpha = wide ? static_cast<const void*>(wide_ones) : ones;
     const void* const beta = wide ? static_cast<const void*>(wide_ones + 1) : ones + 1;
+    if (gradient) {
+      return cudnnSoftmaxBackward(handle(), algorithm, CUDNN_SOFTMAX_MODE_INSTANCE, alpha, d.get(),
+                                  x, d.get(), dy, beta, d.get(), y);
+    }
     return cudnnSoftmaxForward(handle(), algorithm, CUDNN_SOFTMAX_MODE_INSTANCE, alpha, d.get(), x,
                                beta, d.get(), y);
   };
   if (softmax() != CUDNN_STATUS_SUCCESS) {
     return {};  // a shape or type that it does not take
   }
-  return [softmax] { check(softmax(), "cudnnSoftmaxForward"); };
+  return [softmax] { check(softmax(), "cuDNN's softmax"); };
 }
 
 std::string version() {

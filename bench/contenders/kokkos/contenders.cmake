@@ -13,7 +13,7 @@ else()
     message(FATAL_ERROR "The benchmark of the kokkos backend needs TBB, for the cpu backend: install "
                         "libtbb-dev (Debian, Ubuntu), or configure with -DSOFTFOLD_BUILD_BENCH=OFF.")
   endif()
-  set(cpu_backend backends/cpu/buffer.cpp backends/cpu/queue.cpp core/entries.cpp)
+  set(cpu_backend backends/cpu/buffer.cpp backends/cpu/queue.cpp backends/cpu/threads.cpp core/entries.cpp)
   list(TRANSFORM cpu_backend PREPEND "${PROJECT_SOURCE_DIR}/")
   add_library(softfold_bench_cpu STATIC ${cpu_backend} contenders/kokkos/softfold_cpu.cpp)
   include("${PROJECT_SOURCE_DIR}/backends/host/sources.cmake")

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Plan cluster: rows that are too long for one block's registers: the blocks of a
+/// cluster hold a part each, and send each other their states. One read and one write of each row.
+#pragma once
+
+#include "hopper.hpp"
+
+#include <gpu/map/run.hpp>
+
+namespace softfold::gpu {
+inline namespace SOFTFOLD_BACKEND {
+
+inline constexpr int most_cluster_blocks = 16;
+
+#if SOFTFOLD_GPU_HOPPER
+
+/// Shared memory in which a cluster's blocks exchange their states, once.
+template <class State>
+struct cluster_memory {
+  transfer_barrier arrived;
+  alignas(16) State blocks[most_cluster_blocks];
+};
+
+/// The combination of the states of a cluster's blocks, by the first warp of each, which has its
+/// block's state. Nothing is ordered but the states, so that stores under way need not end first.
+/// `short_code`: see combine_up_to_lanes; it takes a few registers more, which the kernels that are
+/// not plain do not have.
+template <int lanes, bool short_code, class Monoid>
+__device__ inline typename Monoid::value_type combine_over_cluster(
+    const typename Monoid::value_type& block, const Monoid& monoid, int blocks,
+    cluster_memory<typename Monoid::value_type>& memory) {
+  if (threadIdx.x == 0) {
+    memory.arrived.arrive_and_expect(static_cast<unsigned>(blocks * sizeof block));
+  }
+  if (threadIdx.x < static_cast<unsigned>(blocks)) {
+    memory.arrived.send(&memory.blocks[cluster::rank()], block, static_cast<int>(threadIdx.x));
+  }
+  memory.arrived.wait_for_cluster(0);
+  return combine_up_to_lanes<lanes, short_code>(memory.blocks, blocks, monoid);
+}
+
+/// A row by a cluster. No block has to wait for the others at its end: what is sent to it has come
+/// when it leaves combine_over_cluster.
+template <int lanes, bool plain, class Job, int V>
+__global__ void __launch_bounds__(cluster_threads, sizeof(typename Job::fold_type::element) == 8 ||
+                                                           V * Job::fold_type::matrices > 8
+                                                       ? 2
+                                                       : 4)
+    map_row_by_cluster(const Job job, int blocks, int part) {
+  using state = typename Job::state;
+  constexpr bool keep = Job::template keeps<V>;
+  __shared__ cluster_memory<state> states;
+  __shared__ fold_memory<state> memory;
+  __shared__ shared_array<typename Job::result, 1> result;
+  if (threadIdx.x == 0) {
+    states.arrived.initialise(1);
+  }
+  cluster::arrive();
+  const auto& fold = job.fold;
+  const std::int64_t row = cluster::number();
+  const auto* const x = fold.source.row(row);
+  const auto range = fold.source.range(row, std::int64_t{cluster::rank()} * part, part,
+                                       plain ? known_to_be_aligned : sector_bytes);
+  int column = static_cast<int>(range.base - x);  // of the part
+  if constexpr (!keep) {
+    forget_origin(column);  // or the registers that the elements leave would hold its factors
+  }
+  auto own = fold.template hold<V, plain>(row, range, static_cast<int>(threadIdx.x),
+                                          static_cast<int>(blockDim.x));
+  own.load_long();
+  fold.edit(own);
+  const state warp = fold.template fold_part<lanes, Job::of_exponentials, keep>(own);
+  if (threadIdx.x % lanes == 0) {
+    memory.warps[threadIdx.x / lanes] = warp;
+  }
+  cluster::wait();
+  __syncthreads();
+  // One warp combines: if all did, they would take the other blocks' instructions, in waiting, too.
+  if (threadIdx.x < lanes) {
+    const state block = combine_up_to_lanes<lanes, plain>(
+        memory.warps.data(), static_cast<int>(blockDim.x) / lanes, fold.states());
+    const state whole = combine_over_cluster<lanes, plain>(block, fold.states(), blocks, states);
+    if (threadIdx.x == 0) {
+      result[0] = job.result_of(whole);
+    }
+  }
+  __syncthreads();
+  const auto* const base = keep ? range.base : x + column;
+  prefetch_successor(base, range.size(), row, blocks, fold.source);
+  job.template write<keep, true>(own, job.y + row * job.y_stride + (base - x), result[0].folded(),
+                                 warp);
+}
+
+#else
+
+template <int lanes, bool plain, class Job, int V>
+__global__ void map_row_by_cluster(const Job, int, int) {}
+
+#endif
+
+template <int lanes, class Job>
+void launch_cluster_rows(const Job& job, const row_plan& plan, stream_handle stream) {
+  constexpr int matrices = Job::fold_type::matrices;
+  with_plain_long(job, [&](auto plain) {
+    const auto launch = [&](auto kernel) {
+      launch_clusters(stream, kernel, job.fold.source.rows, plan.blocks, plan.threads, job,
+                      plan.blocks, plan.part);
+    };
+    if (plan.vectors == 8) {
+      launch(map_row_by_cluster<lanes, plain(), Job, 8 / matrices>);
+    } else if constexpr (matrices > 1) {
+      launch(map_row_by_cluster<lanes, plain(), Job, 8>);
+    }
+  });
+}
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold::gpu

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// What a backend for a GPU provides to the kernels here and to those who start them. Each has its
+/// own device.hpp, launch.hpp and handles.hpp in its folder, found by the include path; no other
+/// file here includes them. The host's part of the contract is runtime.hpp.
+///
+/// handles.hpp
+///   stream_handle                  what the runtime calls a stream
+///
+/// launch.hpp: starting a kernel, in a stream's order. Kernel arguments follow by value.
+///   launch_grid(stream, kernel, blocks, threads, arguments...)
+///   launch_shared(stream, kernel, blocks, threads, shared_bytes, arguments...)
+///                                  with dynamic shared memory
+///   launch_next(same)              may begin while the launch before it ends; its kernel calls
+///                                  wait_for_launch_before, the one before let_next_begin
+///
+/// device.hpp: groups of lanes. A warp (a wavefront) has `lanes` lanes, 32 or 64.
+///   with_lanes(lanes, body)        body(std::integral_constant<int, lanes>) on the host
+///   target_has_lanes<lanes>        whether the code being compiled is for warps of so many
+///   stop_wrong_lanes()             ends a kernel that is not for this target
+///   lane_mask, ballot(predicate)   a bit for each lane of the warp
+///   count(mask), lanes_below()     bits of a mask; the mask of the lanes before this one
+///   shuffle(value, from), shuffle_xor(value, mask)
+///   max_over_warp<lanes>(key), min_over_warp<lanes>(key), has_max_over_warp
+///                                  of 32-bit keys; whether by one instruction
+///   synchronize_warp()             orders the warp's accesses to shared memory
+///
+/// device.hpp: arithmetic.
+///   max_or_nan(a, b)               the larger; NaN if either is
+///   min_or_nan(a, b)               the smaller; NaN if either is
+///   max_of_pairs<In>(a, b)         the same of two 16-bit elements in a word
+///   fast_exp2(x), fast_reciprocal(x)
+///   to_float(x), to_half_pair(low, high), to_bfloat16_pair(low, high)
+///   order_key(x)                   core::order_key
+///   count_bits, lowest_bit, leading_zeros, shift_left(x, n): n may be 32 and more, which gives 0
+///
+/// device.hpp: memory.
+///   block16                        gpu/row/block16.hpp
+///   load_vector<once>(from)        16 bytes; `once`: they are not read again
+///   store_vector(to, vector)       16 bytes that are not read soon
+///   dynamic_shared_memory()
+///   copy_ahead(shared, from), wait_for_copies(), copies_ahead
+///                                  copies to shared memory under way; whether they are
+///   prefetch_line(address), prefetches, multiprocessors()
+///   stages_rows                    whether short rows are put together before they are written
+///   least_resident(blocks)         blocks that a kernel's registers should leave room for
+///   forget_origin(variable)        the compiler no longer knows where a value came from
+#pragma once
+
+#include "device.hpp"
+#include "handles.hpp"
+#include "launch.hpp"

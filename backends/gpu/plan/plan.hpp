@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Which kernel a shape gets, as data. Host code without a device's runtime.
+///
+/// What a plan does to a row depends on its columns, its alignment and the device, never on the
+/// number of rows: a row's bits do not depend on the batch.
+#pragma once
+
+#include <softfold/config.hpp>
+
+#include <cstdint>
+
+namespace softfold::gpu {
+inline namespace SOFTFOLD_BACKEND {
+
+/// What plans need to know of a device.
+struct device_limits {
+  int lanes = 32;          ///< of a warp or wavefront
+  int cluster_blocks = 0;  ///< most blocks of a cluster; 0: none
+  int multiprocessors = 1;
+  bool runs_together = false;         ///< a launch can ask for all of its blocks to run at once
+  bool copies_in_bulk = false;        ///< to shared memory, while warps do other things
+  std::int64_t shared_bytes = 65536;  ///< of shared memory, at most, that a block can have
+  std::int64_t cache_bytes = 0;       ///< of a cache that keeps rows for a second read; 0: none
+};
+
+/// A row of `cols` elements of `element_bytes`; every row starts at a multiple of `alignment`
+/// bytes: 32, 16, or an element's.
+struct row_shape {
+  std::int64_t cols = 0;
+  int element_bytes = 4;
+  int alignment = 32;
+  int matrices = 1;  ///< that are read side by side, of this shape each
+};
+
+/// Who works on a row.
+enum class row_plan_kind : std::uint8_t {
+  lanes,    ///< some lanes of a warp; the row in their registers
+  block,    ///< a block; the row in its registers
+  cluster,  ///< the blocks of a cluster; the row in their registers
+  chunks,   ///< blocks that fold a chunk each
+};
+
+/// How a map passes a second time over the chunks of rows. Changes no bit of a result.
+enum class second_pass : std::uint8_t {
+  reads,     ///< another kernel reads them again
+  together,  ///< all chunks are in registers of blocks that run at once
+  ring,      ///< they are in shared memory, from their first pass on until their row is known
+};
+
+struct row_plan {
+  row_plan_kind kind = row_plan_kind::lanes;
+  /// 16-byte vectors of each thread, of all matrices; kind chunks: of each.
+  int vectors = 1;
+  int lanes = 1;      ///< kind lanes: of each row, a power of two
+  int threads = 256;  ///< of a block
+  int blocks = 1;     ///< kind cluster: of each row
+  int part = 0;       ///< kind cluster: vectors of each block, of each matrix
+  int chunks = 1;     ///< kind chunks: of each row
+  second_pass pass = second_pass::reads;
+  int ring_blocks = 0;  ///< second_pass::ring: blocks that run at once, of all rows
+  int ring_places = 0;  ///< second_pass::ring: for chunks, in a block's shared memory
+  /// Rows of a launch, at most; 0: all. Rows that are read twice are still in a cache then.
+  std::int64_t batch_rows = 0;
+
+  friend bool operator==(const row_plan&, const row_plan&) = default;
+};
+
+/// Vectors that one thread block takes of a chunk: 32 KiB in flight for each block, several blocks
+/// on a multiprocessor. Rows of less have smaller blocks.
+inline constexpr int chunk_threads = 256;
+inline constexpr int least_chunk_threads = 64;
+inline constexpr int chunk_vectors_each = 8;
+inline constexpr int chunk_vectors = chunk_threads * chunk_vectors_each;
+
+/// Top-k up to here keeps a list of candidates in shared memory, of so many at most.
+inline constexpr int most_listed = 128;
+inline constexpr int most_candidates = 1024;
+
+/// Chunks of a block that makes such a list, at most: there is room for their states.
+inline constexpr int most_span = 128;
+
+/// Threads of a block that holds a row, and of one that holds a part of one, at most.
+inline constexpr int row_threads = 512;
+inline constexpr int cluster_threads = 256;
+
+/// Rows and chunks of a launch whose blocks exchange the chunks' states, at most.
+inline constexpr int most_rows_exchanged = 16384;
+inline constexpr int most_chunks_exchanged = 65536;
+
+/// Words of each chunk's state, at most.
+inline constexpr int exchange_words = 2;
+
+/// What they do it through, in device memory. All 0 before and after a launch.
+struct exchange_memory {
+  std::uint64_t words[exchange_words * most_chunks_exchanged];
+  unsigned readers[most_rows_exchanged];
+  unsigned claimed;  ///< chunks
+};
+
+/// Chunks in a block's shared memory, at most, and vectors of each place: a copy in bulk is slower
+/// if its two sides lie differently in lines of 128 bytes.
+inline constexpr int most_ring_places = 7;
+inline constexpr int line_vectors = 8;
+inline constexpr int place_vectors = chunk_vectors + line_vectors;
+
+/// Above this number of chunks their states are combined by a kernel of their own.
+inline constexpr int most_chunks_read_by_all = 256;
+
+/// Of the vectors that rows are read and written by.
+inline constexpr int vector_bytes = 16;
+
+/// Vectors, from a multiple of `alignment` bytes on, that cover a row wherever it starts.
+std::int64_t vectors_of(const row_shape& shape, int alignment = vector_bytes);
+
+/// softmax and log-softmax: one read and one write while registers can hold the row.
+row_plan plan_map(const row_shape& shape, const device_limits& device);
+
+/// The plan of plan_map for so many rows.
+row_plan plan_rows(const row_plan& any, std::int64_t rows, const row_shape& shape,
+                   const device_limits& device);
+
+/// One read, or a second pass for which the rows' states are known: logsumexp, fold, normalize.
+/// Rows too long for lanes are folded by the same chunks as in top-k, so that a state has the same
+/// bits whether a list is made with it or not; where blocks have other numbers of threads, the
+/// entry point folds again.
+row_plan plan_pass(const row_shape& shape);
+
+/// How the top k of a row are found; in one read of it.
+enum class topk_plan_kind : std::uint8_t {
+  lanes,      ///< the row in the registers of some lanes of a warp: their best, or a sort
+  bounded,    ///< a row of one chunk by a warp that keeps what exceeds a rising bound
+  lists,      ///< the k best of each span of chunks by a block; a merge, if there are several
+  selection,  ///< about k groups of vectors with the largest elements are read again; or, where k
+              ///< is too large for groups, all elements compete
+};
+
+/// The lanes that hold a row keep its best: one, or 8 or a larger power of two up to here, where
+/// each of them has least_ranked_vectors or more.
+inline constexpr int most_ranked = 32;
+inline constexpr int least_ranked_vectors = 4;
+
+/// Vectors of each lane whose elements are sorted, at most, and a power of two.
+inline constexpr int most_sorted_vectors = 4;
+
+/// Entries of each thread of a block that are sorted by bins.
+inline constexpr int sorted_each = 8;
+
+struct topk_plan {
+  topk_plan_kind kind = topk_plan_kind::selection;
+  row_plan row;               ///< kind lanes
+  int ranked = 0;             ///< kind lanes: of each lane; 0: all elements are sorted
+  bool folds_as_pass = true;  ///< a row's state has the same bits as by plan_pass
+  int group_vectors = 8;      ///< a power of two; 0: all elements compete
+  std::int64_t groups = 0;  ///< if all elements do: of one each, or 0 if shared memory is too small
+  int chunks = 1;           ///< of each row, as in a reduction
+  int span = 1;             ///< kind lists: chunks of each block
+  int threads = chunk_threads;  ///< of a block; the state of a row depends on it
+  int capacity = 256;           ///< entries sorted at the end, a power of two
+  bool split = false;  ///< chunks by blocks of their own, then a selection by one block a row
+  bool shared_entries = true;  ///< what is sorted fits into shared memory
+
+  [[nodiscard]] int spans() const { return (chunks + span - 1) / span; }
+  /// Of the block that selects; it scans as many chunks at once as have threads of their own.
+  [[nodiscard]] int selection_threads() const {
+    return split || capacity > sorted_each * chunk_threads ? 2 * chunk_threads : chunk_threads;
+  }
+};
+
+/// Whether an element's key and column fit into the 8 bytes of an entry; else it has 16.
+constexpr bool has_packed_entries(const row_shape& shape) {
+  return shape.element_bytes < 8 && shape.cols < std::int64_t{0xffffffff};
+}
+
+topk_plan plan_topk(const row_shape& shape, std::int64_t rows, std::int64_t k,
+                    const device_limits& device);
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold::gpu

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Runs topk, softmax_topk and fold_topk: plans, and starts the plan's kernels. Short rows have
+/// those of by_lanes.hpp and bounded.hpp, small k those of lists.hpp, any k those of selection.hpp.
+#pragma once
+
+#include <gpu/executor.hpp>
+#include <gpu/plan/constants.hpp>
+#include <gpu/plan/shape.hpp>
+#include <gpu/plan/sizes.hpp>
+#include <gpu/topk/bounded.hpp>
+#include <gpu/topk/by_lanes.hpp>
+#include <gpu/topk/lists.hpp>
+#include <gpu/topk/selection.hpp>
+#include <gpu/typed.hpp>
+
+namespace softfold::gpu {
+inline namespace SOFTFOLD_BACKEND {
+
+/// Calls body with the plan's number, which is more than 1, as a compile-time constant.
+template <class Body>
+void with_ranked(int ranked, const Body& body) {
+  static_assert(most_ranked == 32);
+  switch (ranked) {
+    case 8:
+      return body(std::integral_constant<int, 8>());
+    case 16:
+      return body(std::integral_constant<int, 16>());
+    default:
+      return body(std::integral_constant<int, 32>());
+  }
+}
+
+/// The kernels' arguments; `memory` is scratch memory of those sizes.
+template <class In>
+topk_arguments<In> arguments_of(const core::topk_problem& p, const topk_plan& plan,
+                                const topk_scratch& sizes, std::byte* memory) {
+  using T = arithmetic_t<In>;
+  const auto output = [](const matrix_ref& m) { return ranked_output{m.data, m.type, m.stride}; };
+  const auto* const x = static_cast<const In*>(p.x.data);
+  const scaling scale = scaling::of(p.scale);
+  return {
+      .x = x,
+      .memory = {x, p.x.rows, p.x.cols, p.x.stride},
+      .rows = p.x.rows,
+      .cols = p.x.cols,
+      .x_stride = p.x.stride,
+      .k = p.indices.cols,
+      .column_offset = p.column_offset,
+      .scale = static_cast<T>(scale.factor),
+      .map = scale.map,
+      .folds = p.folds(),
+      .empty_is_zero = p.policy == empty_row::zero,
+      .group_vectors = plan.group_vectors,
+      .groups = plan.groups,
+      .chunks = plan.chunks,
+      .span = plan.span,
+      .spans = plan.spans(),
+      .capacity = plan.capacity,
+      .keys = sizes.keys > 0 ? reinterpret_cast<key_t<In>*>(memory) : nullptr,
+      .parts =
+          sizes.states > 0 ? reinterpret_cast<softmax_state<T>*>(memory + sizes.keys) : nullptr,
+      .entries = sizes.entries > 0 ? memory + sizes.keys + sizes.states : nullptr,
+      .indices = output(p.indices),
+      .values = output(p.values),
+      .probabilities = output(p.probabilities),
+      .lse = p.lse.data,
+      .lse_kind = lse_kind(p.lse.type),
+      .partials = static_cast<max_sum<T>*>(p.partials.data),
+  };
+}
+
+template <int lanes, class In, class Entry>
+void launch_topk(executor& on, const core::topk_problem& p, const topk_plan& plan) {
+  using T = arithmetic_t<In>;
+  const topk_scratch sizes = scratch_of(p, plan);
+  auto* const memory = static_cast<std::byte*>(on.scratch.at_least(sizes.bytes()));
+  const topk_arguments<In> arguments = arguments_of<In>(p, plan, sizes, memory);
+  const stream_handle stream = on.stream;
+  if constexpr (std::is_same_v<Entry, packed_entry>) {
+    if (plan.kind == topk_plan_kind::lanes) {
+      const row_plan& row = plan.row;
+      const std::int64_t blocks = divide_up(p.x.rows * row.lanes, row.threads);
+      with_vectors(row.vectors, [&](auto v) {
+        using Sorted = typename sort_entry<In>::type;
+        const auto rank = [&](auto most) {
+          launch_shared(stream, topk_rows_by_lanes<lanes, most(), In, v()>, blocks, row.threads,
+                        row.threads / row.lanes * most() * sizeof(Sorted), arguments,
+                        row_shift(row));
+        };
+        if constexpr (v() <= most_sorted_vectors && (v() & (v() - 1)) == 0) {
+          if (plan.ranked == 0) {
+            launch_shared(stream, topk_rows_by_sorting<lanes, In, v()>, blocks, row.threads,
+                          row.threads * sorted_stride<In, v()> * sizeof(Sorted), arguments,
+                          row_shift(row));
+            return;
+          }
+        }
+        if constexpr (v() >= least_ranked_vectors) {
+          if (plan.ranked > 1) {
+            with_ranked(plan.ranked, rank);
+            return;
+          }
+        }
+        rank(std::integral_constant<int, 1>());
+      });
+      return;
+    }
+    if (plan.kind == topk_plan_kind::bounded) {
+      launch_shared(stream, topk_bounded<lanes, In>, p.x.rows, lanes,
+                    bounded_layout<lanes, In>::bytes(p.indices.cols), arguments,
+                    plan.threads / lanes);
+      return;
+    }
+    if (plan.kind == topk_plan_kind::lists) {
+      auto* const lists = sizes.lists > 0
+                              ? reinterpret_cast<packed_entry*>(memory + sizes.keys + sizes.states)
+                              : nullptr;
+      const std::size_t states = arguments.folds ? plan.span * (plan.threads / lanes + 1) : 0;
+      void (*const kernel)(topk_arguments<In>, packed_entry*) =
+          lists != nullptr   ? topk_chunks<lanes, list_of::span, In>
+          : plan.chunks == 1 ? topk_chunks<lanes, list_of::chunk, In>
+                             : topk_chunks<lanes, list_of::row, In>;
+      launch_shared(stream, kernel, p.x.rows * plan.spans(), plan.threads,
+                    states * sizeof(softmax_state<T>), arguments, lists);
+      if (lists != nullptr) {
+        launch_next(stream, topk_merge<lanes, In>, p.x.rows, merge_threads, 0, arguments,
+                    static_cast<const packed_entry*>(lists));
+      }
+      return;
+    }
+  }
+  const int threads = plan.selection_threads();
+  const topk_layout<In, Entry> layout(
+      plan.capacity, arguments.entries == nullptr, plan.groups, arguments.keys == nullptr,
+      arguments.scans() ? plan.chunks * (chunk_threads / lanes + 1) : 0,
+      plan.group_vectors > 0 ? plan.capacity : 0);
+  void (*const kernel)(topk_arguments<In>) =
+      plan.group_vectors > 0 ? topk_row<lanes, competitors::groups, In, Entry>
+                             : topk_row<lanes, competitors::elements, In, Entry>;
+  if (plan.split && (plan.groups > 0 || p.folds())) {
+    launch_grid(stream, topk_scan_chunk<lanes, In>, p.x.rows * plan.chunks, chunk_threads,
+                arguments);
+    launch_next(stream, kernel, p.x.rows, threads, layout.bytes, arguments);
+    return;
+  }
+  launch_shared(stream, kernel, p.x.rows, threads, layout.bytes, arguments);
+}
+
+template <class In>
+void run_as(executor& on, const core::topk_problem& p) {
+  const runtime::current_device current(on.device);
+  const row_shape shape = shape_of(p.x);
+  const topk_plan plan = plan_topk(shape, p.x.rows, p.indices.cols, on.limits());
+  with_lanes(on.properties.lanes, [&](auto lanes) {
+    if constexpr (std::is_same_v<In, double>) {
+      launch_topk<lanes(), In, wide_entry>(on, p, plan);
+    } else {
+      if (has_packed_entries(shape)) {
+        launch_topk<lanes(), In, packed_entry>(on, p, plan);
+      } else {
+        launch_topk<lanes(), In, wide_entry>(on, p, plan);
+      }
+    }
+  });
+}
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold::gpu

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Problems whose memory has been checked, for the translation units that have their kernels: those
+/// of each element type, and the one of states and lists.
+#pragma once
+
+#include <gpu/executor.hpp>
+
+#include <core/edited.hpp>
+#include <core/problem.hpp>
+
+namespace softfold::gpu {
+inline namespace SOFTFOLD_BACKEND {
+
+/// rows.inl and topk.inl.
+template <class In>
+void run_as(executor& on, const core::row_problem& p);
+template <class In>
+void run_as(executor& on, const core::backward_problem& p);
+template <class In>
+void run_as(executor& on, const core::normalize_problem& p);
+template <class In>
+void run_as(executor& on, const core::fold_problem& p);
+template <class In>
+void run_as(executor& on, const core::topk_problem& p);
+
+/// edit.inl: what core::edited_run asks for.
+void edit(executor& on, const const_matrix_ref& x, const core::edits& edits, const matrix_ref& to,
+          double removed);
+void narrow(executor& on, const const_matrix_ref& from, const matrix_ref& to);
+void settle(executor& on, const core::settled_lists& lists);
+
+/// scan.inl.
+void scan(executor& on, const core::scan_problem& p);
+
+/// combine.inl.
+void combine_states(executor& on, const core::combine_problem& p);
+void logsumexp_of_states(executor& on, const core::state_problem& p);
+void combine_lists(executor& on, const core::lists_problem& p);
+
+/// sample.inl; the top lists' logits stand in their place.
+void sample_rows(executor& on, const core::sample_problem& p);
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold::gpu

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <backends/host/plan/plan.hpp>
+
+#include <algorithm>
+
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace host {
+namespace {
+
+/// Elements of a task: some microseconds of work, well above the cost of handing it out.
+constexpr std::int64_t task_elements = 32768;
+
+/// Rows of a task that are stored one behind the other, if there are enough for all threads.
+constexpr std::int64_t rows_behind = 8;
+
+/// A thread's share of the last-level cache, which others use, too, in second-level caches.
+constexpr std::int64_t last_level_share = 16;
+
+/// Where a row's elements are between its two looks.
+enum place : std::uint8_t {
+  in_caches,  ///< all of the call's in the threads' second-level caches
+  in_one,     ///< the row's in a second-level cache, other rows before and after it
+  in_share,   ///< all of the call's in the threads' share of the last-level cache
+  in_memory,
+  places
+};
+
+/// Where a row's exponentials may wait for the second look.
+enum keeping : std::uint8_t { nowhere, behind, scratch, output, keepings };
+
+/// How the second look is taken. Exponentials are computed once where the output can stay in a
+/// cache until it is scaled, and where a row's can, which is stored while the next row is computed.
+/// Results that leave the caches are stored past them, which saves reading each line before it is
+/// overwritten and is worth computing a row twice (measured: docs/benchmarks.md, "Plans").
+struct second_look {
+  second_pass second;
+  bool stream;
+};
+constexpr second_look recompute{second_pass::recompute, false};
+constexpr second_look recompute_past{second_pass::recompute, true};
+constexpr second_look in_scratch{second_pass::scale_scratch, false};
+constexpr second_look in_output{second_pass::scale_output, false};
+constexpr second_look stand_behind{second_pass::scale_behind, true};
+constexpr second_look second_looks[places][keepings] = {
+    //            nowhere         behind          scratch         output
+    /* caches */ {recompute, recompute, in_scratch, in_output},
+    /* one    */ {recompute_past, stand_behind, stand_behind, stand_behind},
+    /* share  */ {recompute, recompute, in_scratch, in_output},
+    /* memory */ {recompute_past, recompute_past, recompute_past, recompute_past}};
+
+spread spread_of(double elements, std::int64_t rows, std::int64_t segments, std::int64_t threads) {
+  if (threads == 1 || elements < 2 * task_elements) {
+    return spread::serial;
+  }
+  const bool segments_keep_busy =
+      rows < threads ? segments > 1 : rows < 4 * threads && segments >= 4 * threads;
+  return segments_keep_busy ? spread::segments : spread::rows;
+}
+
+/// Rows of a task that can be stored behind each other. The last one of a task has none to be
+/// stored along with.
+std::int64_t rows_together(spread over, std::int64_t rows, std::int64_t threads) {
+  if (over == spread::serial) {
+    return rows >= 4 ? rows : 1;
+  }
+  return over == spread::rows && rows >= 4 * threads
+             ? std::clamp<std::int64_t>(rows / (threads * rows_behind), 2, rows_behind)
+             : 1;
+}
+
+}  // namespace
+
+plan choose_plan(const shape& problem, const machine& caches, int threads,
+                 const kernel_table& kernels) {
+  const auto cols = std::max<std::int64_t>(problem.cols, 1);
+  // In floating point: the product may not fit in 64 bits.
+  const double elements = static_cast<double>(problem.rows) * static_cast<double>(cols);
+  const double batch = elements * static_cast<double>(problem.input_bytes + problem.output_bytes);
+  const auto batch_bytes = static_cast<std::int64_t>(std::min(batch, 0x1p62));
+  const auto l2_bytes = static_cast<std::int64_t>(caches.l2_bytes);
+  const std::int64_t l3_bytes =
+      std::min(static_cast<std::int64_t>(caches.l3_bytes), last_level_share * l2_bytes * threads);
+  const std::int64_t row_bytes = cols * problem.arithmetic_bytes;
+  const std::int64_t lanes = kernels.lanes_f32 * 4 / problem.arithmetic_bytes;
+
+  plan chosen{};
+  chosen.short_rows = cols <= short_row_vectors * lanes;
+  chosen.topk_rows = problem.k > 0 && problem.k <= most_listed && cols <= segment_columns &&
+                     problem.arithmetic_bytes == 4;
+  chosen.over = spread_of(elements, problem.rows, segments_of(cols), threads);
+  chosen.rows_per_task = std::max<std::int64_t>(1, task_elements / cols);
+
+  const std::int64_t together = rows_together(chosen.over, problem.rows, threads);
+  const place where = batch_bytes <= l2_bytes * threads       ? in_caches
+                      : together > 1 && row_bytes <= l2_bytes ? in_one
+                      : batch_bytes <= l3_bytes               ? in_share
+                                                              : in_memory;
+  if (where == in_one) {
+    chosen.rows_per_task = std::max(chosen.rows_per_task, together);
+  }
+  // The output can hold exponentials only if it is as wide as they are and not the input; tasks of
+  // one row share no scratch memory.
+  const keeping keep = !problem.keeps ? nowhere
+                       : !problem.in_place && problem.output_bytes == problem.arithmetic_bytes
+                           ? output
+                       : row_bytes <= l2_bytes / 2 && chosen.over != spread::segments ? scratch
+                                                                                      : behind;
+  const second_look& look = second_looks[where][keep];
+  chosen.second = look.second;
+  chosen.stream = look.stream;
+  return chosen;
+}
+
+}  // namespace host
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// From a problem's shape to the way its rows are worked on, as data. Needs no queue, so that
+/// tests can ask about any machine.
+///
+/// The bits of a row depend on its length, its type and the instruction set only. A plan never
+/// changes them: short or not is decided by the length, all other choices give the same bits.
+#pragma once
+
+#include <backends/host/machine.hpp>
+
+#include <cstdint>
+
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace host {
+
+/// How rows are spread over threads.
+enum class spread : std::uint8_t {
+  serial,    ///< too little work to share
+  rows,      ///< tasks of whole rows
+  segments,  ///< fewer rows than keep the threads busy: segments of each row
+};
+
+/// How the second pass gets the exponentials.
+enum class second_pass : std::uint8_t {
+  scale_output,   ///< the first pass left them in the output
+  scale_scratch,  ///< the first pass left them in scratch memory
+  scale_behind,   ///< the same, while the next row's first pass goes on
+  recompute,      ///< from the input again
+};
+
+struct shape {
+  std::int64_t rows;
+  std::int64_t cols;
+  std::int64_t input_bytes;   ///< of one element
+  std::int64_t output_bytes;  ///< of one element; 0 if there is one result a row
+  std::int64_t arithmetic_bytes;
+  bool in_place;
+  bool keeps = false;  ///< whether results are exponentials that the first pass can keep
+  std::int64_t k = 0;  ///< elements to select of each row
+};
+
+struct plan {
+  bool short_rows;  ///< a kernel call works on many rows
+  bool topk_rows;   ///< the same for top-k
+  spread over;
+  std::int64_t rows_per_task;
+  second_pass second;
+  bool stream;  ///< store results past the caches
+};
+
+/// The plan for a shape on `threads` threads.
+plan choose_plan(const shape& problem, const machine& caches, int threads,
+                 const kernel_table& kernels);
+
+/// Segments of a row of that many columns.
+constexpr std::int64_t segments_of(std::int64_t cols) {
+  return (cols + segment_columns - 1) / segment_columns;
+}
+
+/// The columns of a segment.
+struct column_range {
+  std::int64_t begin, count;
+};
+constexpr column_range columns_of(std::int64_t segment, std::int64_t cols) {
+  const std::int64_t begin = segment * segment_columns;
+  return {begin, cols - begin < segment_columns ? cols - begin : segment_columns};
+}
+
+}  // namespace host
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Every problem on host memory: its edits, its plan, then its work. Each is complete on return.
+#pragma once
+
+#include <backends/host/executor.hpp>
+
+#include <core/edited.hpp>
+#include <core/problem.hpp>
+
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace host {
+
+void run_softmax(executor& on, const core::row_problem& p);  ///< and log-softmax
+void run_logsumexp(executor& on, const core::row_problem& p);
+inline void run(executor& on, const core::row_problem& p) {
+  p.what == core::operation::logsumexp ? run_logsumexp(on, p) : run_softmax(on, p);
+}
+void run(executor& on, const core::backward_problem& p);
+void run(executor& on, const core::topk_problem& p);
+void run(executor& on, const core::lists_problem& p);
+void run(executor& on, const core::fold_problem& p);
+void run(executor& on, const core::scan_problem& p);
+void run(executor& on, const core::combine_problem& p);
+void run(executor& on, const core::state_problem& p);
+void run(executor& on, const core::normalize_problem& p);
+void run(executor& on, const core::sample_problem& p);
+
+/// What core::edited_run asks of a backend.
+struct edited_rows {
+  executor& on;
+
+  [[nodiscard]] std::byte* memory(std::size_t bytes) const { return on.edited.at_least(bytes); }
+  [[nodiscard]] std::size_t batch_bytes() const {
+    // One thread's stay near; more are worth sharing only if they are many.
+    constexpr std::size_t near_bytes = 65536;
+    return on.threads == 1 ? near_bytes
+                           : on.machine.l2_bytes / 2 * static_cast<std::size_t>(on.threads);
+  }
+  void edit(const const_matrix_ref& x, const core::edits& edits, const matrix_ref& to,
+            double removed) const;
+  void narrow(const const_matrix_ref& from, const matrix_ref& to) const;
+  void settle(const core::settled_lists& lists) const;
+  template <class Problem>
+  void run(const Problem& p) const {
+    host::run(on, p);
+  }
+};
+
+inline void run(executor& on, const core::problem& p) {
+  edited_rows rows{on};
+  std::visit([&](const auto& each) { core::run_with_edits(rows, each); }, p);
+}
+
+}  // namespace host
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

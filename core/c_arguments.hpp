@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// The arguments of the C interface as those of the entry points in C++, and exceptions as
+/// statuses.
+#pragma once
+
+#include <core/check.hpp>
+
+#include <softfold/softfold.h>
+#include <softfold/buffer.hpp>
+#include <softfold/queue.hpp>
+#include <softfold/row_states.hpp>
+#include <softfold/softfold.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <string>
+
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace c {
+
+inline thread_local char last_error[1024] = "";
+
+inline softfold_status failed(softfold_status status, const char* text) noexcept {
+  std::snprintf(last_error, sizeof last_error, "%s", text);
+  return status;
+}
+
+inline softfold_status status_of(errc code) noexcept {
+  switch (code) {
+    case errc::invalid_argument:
+      return SOFTFOLD_INVALID_ARGUMENT;
+    case errc::unsupported_type:
+      return SOFTFOLD_UNSUPPORTED_TYPE;
+    case errc::out_of_memory:
+      return SOFTFOLD_OUT_OF_MEMORY;
+    case errc::backend_failure:
+      return SOFTFOLD_BACKEND_FAILURE;
+    case errc::invalid_data:
+      return SOFTFOLD_INVALID_DATA;
+  }
+  return SOFTFOLD_INTERNAL_ERROR;
+}
+
+template <class Call>
+softfold_status guarded(Call&& call) noexcept {
+  try {
+    call();
+    return SOFTFOLD_SUCCESS;
+  } catch (const error& e) {
+    return failed(status_of(e.code()), e.what());
+  } catch (const std::bad_alloc&) {
+    return failed(SOFTFOLD_OUT_OF_MEMORY, "out of memory");
+  } catch (const std::exception& e) {
+    return failed(SOFTFOLD_INTERNAL_ERROR, e.what());
+  } catch (...) {
+    return failed(SOFTFOLD_INTERNAL_ERROR, "an exception of unknown type");
+  }
+}
+
+using core::argument;
+
+template <class T>
+T& not_null(argument arg, T* pointer) {
+  if (pointer == nullptr) {
+    core::fail(errc::invalid_argument, arg, "", "null", "a pointer");
+  }
+  return *pointer;
+}
+
+inline void check_reserved(argument arg, std::int32_t reserved) {
+  if (reserved != 0) {
+    core::fail(errc::invalid_argument, arg, ".reserved", std::to_string(reserved), "0");
+  }
+}
+
+// The numbers of C are those of C++.
+static_assert(SOFTFOLD_F32 == static_cast<int>(dtype::f32));
+static_assert(SOFTFOLD_F64 == static_cast<int>(dtype::f64));
+static_assert(SOFTFOLD_F16 == static_cast<int>(dtype::f16));
+static_assert(SOFTFOLD_BF16 == static_cast<int>(dtype::bf16));
+static_assert(SOFTFOLD_I32 == static_cast<int>(dtype::i32));
+static_assert(SOFTFOLD_I64 == static_cast<int>(dtype::i64));
+static_assert(SOFTFOLD_U8 == static_cast<int>(dtype::u8));
+static_assert(SOFTFOLD_CAUSAL_NONE == static_cast<int>(causal::none));
+static_assert(SOFTFOLD_CAUSAL_TOP_LEFT == static_cast<int>(causal::top_left));
+static_assert(SOFTFOLD_CAUSAL_BOTTOM_RIGHT == static_cast<int>(causal::bottom_right));
+static_assert(SOFTFOLD_EMPTY_ROW_NAN == static_cast<int>(empty_row::nan));
+static_assert(SOFTFOLD_EMPTY_ROW_ZERO == static_cast<int>(empty_row::zero));
+static_assert(SOFTFOLD_TOP_K_FIRST == static_cast<int>(filter_order::top_k_first));
+static_assert(SOFTFOLD_JOINT == static_cast<int>(filter_order::joint));
+static_assert(SOFTFOLD_MEMORY_DEVICE == static_cast<int>(memory::device));
+static_assert(SOFTFOLD_MEMORY_HOST == static_cast<int>(memory::host));
+
+inline dtype type_of(argument arg, softfold_dtype type) {
+  if (type < SOFTFOLD_F32 || type > SOFTFOLD_U8) {
+    core::fail(errc::unsupported_type, arg, ".type", std::to_string(type), "a SOFTFOLD_ type");
+  }
+  return static_cast<dtype>(type);
+}
+
+inline empty_row policy_of(const char* function, std::int32_t policy) {
+  if (policy != SOFTFOLD_EMPTY_ROW_NAN && policy != SOFTFOLD_EMPTY_ROW_ZERO) {
+    core::fail(errc::invalid_argument, {function, "empty_row"}, "", std::to_string(policy),
+               "SOFTFOLD_EMPTY_ROW_NAN or SOFTFOLD_EMPTY_ROW_ZERO");
+  }
+  return static_cast<empty_row>(policy);
+}
+
+/// Matrices, vectors and states of one function's arguments.
+struct arguments {
+  const char* function;
+
+  [[nodiscard]] matrix_ref matrix(const char* name, const softfold_matrix* m) const {
+    const argument arg{function, name};
+    const softfold_matrix& given = not_null(arg, m);
+    check_reserved(arg, given.reserved);
+    return {given.data, type_of(arg, given.type), given.rows, given.cols, given.stride};
+  }
+  [[nodiscard]] vector_ref vector(const char* name, const softfold_vector* v) const {
+    const argument arg{function, name};
+    const softfold_vector& given = not_null(arg, v);
+    check_reserved(arg, given.reserved);
+    return {given.data, type_of(arg, given.type), given.size};
+  }
+  [[nodiscard]] partials_ref partials(const char* name, const softfold_vector* v) const {
+    const vector_ref given = vector(name, v);
+    return {given.data, given.type, given.size};
+  }
+  [[nodiscard]] softfold::queue& queue(softfold_queue* q) const {
+    return *reinterpret_cast<softfold::queue*>(&not_null({function, "queue"}, q));
+  }
+  [[nodiscard]] softfold::buffer& buffer(softfold_buffer* b) const {
+    return *reinterpret_cast<softfold::buffer*>(&not_null({function, "buffer"}, b));
+  }
+  [[nodiscard]] row_states& states(const char* name, softfold_row_states* s) const {
+    return *reinterpret_cast<row_states*>(&not_null({function, name}, s));
+  }
+
+  /// The options as this library knows them: defaults for what the caller's struct lacks.
+  template <class Options>
+  [[nodiscard]] Options options(const Options* given, Options defaults) const {
+    if (given == nullptr) {
+      return defaults;
+    }
+    const std::size_t size = check_size("options", given->struct_size);
+    std::memcpy(&defaults, given, std::min(size, sizeof defaults));
+    const auto* const bytes = reinterpret_cast<const unsigned char*>(given);
+    if (size > sizeof defaults && std::any_of(bytes + sizeof defaults, bytes + size,
+                                              [](unsigned char b) { return b != 0; })) {
+      core::fail(errc::invalid_argument, {function, "options"}, ".struct_size",
+                 std::to_string(size),
+                 "at most " + std::to_string(sizeof defaults) +
+                     ", or 0 in the members that this version does not know");
+    }
+    return defaults;
+  }
+
+  /// Fills the caller's struct as far as it goes.
+  template <class Struct>
+  void fill(const char* name, Struct* to, Struct values) const {
+    const std::size_t size = check_size(name, not_null({function, name}, to).struct_size);
+    values.struct_size = size;
+    std::memcpy(to, &values, std::min(size, sizeof values));
+  }
+
+  /// NULL is no edits, and in them nothing of what it stands for.
+  [[nodiscard]] row_edits edits(const softfold_row_edits* given) const {
+    if (given == nullptr) {
+      return {};
+    }
+    const auto e = options(given, softfold_row_edits SOFTFOLD_ROW_EDITS_INIT);
+    check_reserved({function, "edits"}, e.reserved);
+    const auto optional_matrix = [&](const char* name, const softfold_matrix* m) {
+      return m == nullptr ? const_matrix_ref{} : matrix(name, m);
+    };
+    const auto optional_vector = [&](const char* name, const softfold_vector* v) {
+      return v == nullptr ? const_vector_ref{} : vector(name, v);
+    };
+    if (e.corner < SOFTFOLD_CAUSAL_NONE || e.corner > SOFTFOLD_CAUSAL_BOTTOM_RIGHT) {
+      core::fail(errc::invalid_argument, {function, "edits.corner"}, "", std::to_string(e.corner),
+                 "a SOFTFOLD_CAUSAL_ corner");
+    }
+    return {.bias = optional_matrix("edits.bias", e.bias),
+            .penalty_rows = optional_vector("edits.penalty_rows", e.penalty_rows),
+            .penalty_columns = optional_vector("edits.penalty_columns", e.penalty_columns),
+            .penalty_counts = optional_vector("edits.penalty_counts", e.penalty_counts),
+            .repetition = optional_vector("edits.repetition", e.repetition),
+            .frequency = optional_vector("edits.frequency", e.frequency),
+            .presence = optional_vector("edits.presence", e.presence),
+            .softcap = e.softcap,
+            .mask = optional_matrix("edits.mask", e.mask),
+            .lengths = optional_vector("edits.lengths", e.lengths),
+            .corner = static_cast<causal>(e.corner),
+            .queries = e.queries,
+            .window = e.window};
+  }
+  [[nodiscard]] softmax_options softmax(const softfold_softmax_options* given) const {
+    const auto o = options(given, softfold_softmax_options SOFTFOLD_SOFTMAX_OPTIONS_INIT);
+    check_reserved({function, "options"}, o.reserved);
+    return {
+        .scale = o.scale, .empty_row = policy_of(function, o.empty_row), .edits = edits(o.edits)};
+  }
+  [[nodiscard]] logsumexp_options logsumexp(const softfold_logsumexp_options* given) const {
+    const auto o = options(given, softfold_logsumexp_options SOFTFOLD_LOGSUMEXP_OPTIONS_INIT);
+    return {.scale = o.scale, .edits = edits(o.edits)};
+  }
+  [[nodiscard]] backward_options backward(const softfold_backward_options* given) const {
+    const auto o = options(given, softfold_backward_options SOFTFOLD_BACKWARD_OPTIONS_INIT);
+    return {.scale = o.scale, .edits = edits(o.edits)};
+  }
+  [[nodiscard]] sample_options sample(const softfold_sample_options* given) const {
+    const auto o = options(given, softfold_sample_options SOFTFOLD_SAMPLE_OPTIONS_INIT);
+    check_reserved({function, "options"}, o.reserved);
+    if (o.order != SOFTFOLD_TOP_K_FIRST && o.order != SOFTFOLD_JOINT) {
+      core::fail(errc::invalid_argument, {function, "order"}, "", std::to_string(o.order),
+                 "SOFTFOLD_TOP_K_FIRST or SOFTFOLD_JOINT");
+    }
+    const auto optional_vector = [&](const char* name, const softfold_vector* v) {
+      return v == nullptr ? vector_ref{} : vector(name, v);
+    };
+    const auto optional_matrix = [&](const char* name, const softfold_matrix* m) {
+      return m == nullptr ? matrix_ref{} : matrix(name, m);
+    };
+    return {
+        .temperature = o.temperature,
+        .temperatures = optional_vector("temperatures", o.temperatures),
+        .top_k = o.top_k,
+        .top_ks = optional_vector("top_ks", o.top_ks),
+        .top_p = o.top_p,
+        .top_ps = optional_vector("top_ps", o.top_ps),
+        .min_p = o.min_p,
+        .min_ps = optional_vector("min_ps", o.min_ps),
+        .seed = o.seed,
+        .seeds = optional_vector("seeds", o.seeds),
+        .offset = o.offset,
+        .offsets = optional_vector("offsets", o.offsets),
+        .order = static_cast<filter_order>(o.order),
+        .log_probability = optional_matrix("log_probability", o.log_probability),
+        .raw_log_probability = optional_matrix("raw_log_probability", o.raw_log_probability),
+        .lse = optional_vector("lse", o.lse),
+        .kept = optional_vector("kept", o.kept),
+        .kept_mass = optional_vector("kept_mass", o.kept_mass),
+        .top_indices = optional_matrix("top_indices", o.top_indices),
+        .top_log_probabilities = optional_matrix("top_log_probabilities", o.top_log_probabilities),
+        .edits = edits(o.edits)};
+  }
+
+ private:
+  [[nodiscard]] std::size_t check_size(const char* name, std::size_t size) const {
+    if (size < sizeof size) {
+      core::fail(errc::invalid_argument, {function, name}, ".struct_size", std::to_string(size),
+                 "the size of the struct");
+    }
+    return size;
+  }
+};
+
+/// *to = a new object for C, or null if make() throws.
+template <class C, class Make>
+softfold_status create(arguments a, const char* name, C** to, Make&& make) noexcept {
+  return guarded([&] {
+    C*& result = not_null({a.function, name}, to);
+    result = nullptr;
+    result = reinterpret_cast<C*>(make().release());
+  });
+}
+
+}  // namespace c
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// The laws on the states of core: (max, sum), a scan's, and sorted lists of a run-time length.
+#include <core/monoid.hpp>
+#include <core/reference.hpp>
+#include <core/scan_state.hpp>
+#include <core/topk.hpp>
+
+#include <tests/support/laws.hpp>
+
+#include <span>
+
+namespace core = softfold::core;
+using namespace softfold::test;
+
+namespace {
+
+template <class T>
+struct max_sum_kind {
+  using real = T;
+  using state = softfold::max_sum<T>;
+  core::max_sum_monoid<T> monoid;
+
+  [[nodiscard]] std::optional<state> fold(const std::vector<T>& row, const columns& part) const {
+    state s = monoid.identity();
+    for (const std::int64_t column : part) {
+      s = monoid.combine(s, monoid.lift(row[static_cast<std::size_t>(column)]));
+    }
+    return s;
+  }
+  [[nodiscard]] std::string wrong(const state& s, const std::vector<T>& row, int combines) const {
+    return wrong_max_sum(s, row, 1, 6 * (static_cast<double>(row.size()) + combines));
+  }
+};
+
+/// A scan's state, whose bound does not grow with the row: it is combined one element at a time.
+template <class T, class W>
+struct scan_kind {
+  using real = T;
+  using state = core::scan_state<T, W>;
+  core::scan_monoid<T, W> monoid;
+  T scale;
+
+  [[nodiscard]] std::optional<state> fold(const std::vector<T>& row, const columns& part) const {
+    state s = monoid.identity();
+    for (const std::int64_t column : part) {
+      s = monoid.combine(s, state::of(row[static_cast<std::size_t>(column)], scale));
+    }
+    return s;
+  }
+  [[nodiscard]] std::string wrong(const state& s, const std::vector<T>& row, int) const {
+    return wrong_max_sum(s.partial(), row, static_cast<double>(scale), 16);
+  }
+  [[nodiscard]] state again(const state& s) const { return state::of(s.partial()); }
+};
+
+/// core::combine_sorted as a monoid of lists of k entries.
+template <class T, int k>
+struct list_monoid {
+  struct value_type {
+    std::vector<T> values = std::vector<T>(k, -std::numeric_limits<T>::infinity());
+    std::vector<std::int64_t> indices = columns(k, -1);
+  };
+
+  [[nodiscard]] static value_type identity() { return {}; }
+  [[nodiscard]] static value_type combine(const value_type& a, const value_type& b) {
+    value_type to = b;
+    core::combine_sorted<T, std::int64_t>({a.values.data(), a.indices.data()},
+                                          {to.values.data(), to.indices.data()}, k);
+    return to;
+  }
+};
+
+template <class T, int k>
+struct list_kind {
+  using real = T;
+  using state = typename list_monoid<T, k>::value_type;
+  list_monoid<T, k> monoid;
+
+  /// A plain sort: NaN first, then large to small, equal ones by column.
+  static columns sorted(const std::vector<T>& row, columns part) {
+    std::sort(part.begin(), part.end(), [&](std::int64_t a, std::int64_t b) {
+      const T x = row[static_cast<std::size_t>(a)];
+      const T y = row[static_cast<std::size_t>(b)];
+      return core::reference::ranks_above(x, y) || (!core::reference::ranks_above(y, x) && a < b);
+    });
+    part.resize(std::min<std::size_t>(part.size(), k));
+    return part;
+  }
+
+  [[nodiscard]] std::optional<state> fold(const std::vector<T>& row, const columns& part) const {
+    state s;
+    const columns best = sorted(row, part);
+    for (std::size_t i = 0; i < best.size(); ++i) {
+      s.values[i] = row[static_cast<std::size_t>(best[i])];
+      s.indices[i] = best[i];
+    }
+    return s;
+  }
+  [[nodiscard]] std::string wrong(const state& s, const std::vector<T>& row, int) const {
+    columns all(row.size());
+    std::iota(all.begin(), all.end(), 0);
+    const state expected = *fold(row, all);
+    for (std::size_t i = 0; i < k; ++i) {
+      const bool same = std::isnan(expected.values[i]) ? std::isnan(s.values[i])
+                                                       : s.values[i] == expected.values[i];
+      if (!same || s.indices[i] != expected.indices[i]) {
+        return "rank " + std::to_string(i) + ": column " + std::to_string(s.indices[i]) +
+               ", expected " + std::to_string(expected.indices[i]);
+      }
+    }
+    return "";
+  }
+};
+
+static_assert(core::monoid<core::max_sum_monoid<float>>);
+static_assert(core::monoid<list_monoid<float, 6>>);
+
+}  // namespace
+
+TEST_SUITE_BEGIN("states");
+
+TEST_CASE_TEMPLATE("the laws: (max, sum)", T, float, double) { check_laws(max_sum_kind<T>{}, 11); }
+
+TEST_CASE("the laws: a scan's states") {
+  for (const double scale : {1.0, 0.37, 0.0}) {
+    check_laws(scan_kind<float, double>{{}, static_cast<float>(scale)}, 15);
+    check_laws(scan_kind<double, double>{{}, scale}, 16);
+    check_laws(scan_kind<double, long double>{{}, scale}, 17);
+  }
+}
+
+TEST_CASE_TEMPLATE("the laws: sorted lists", T, float, double) {
+  check_laws(list_kind<T, 1>{}, 12);
+  check_laws(list_kind<T, 6>{}, 13);
+  check_laws(list_kind<T, 40>{}, 14);
+}
+
+TEST_CASE("lists of ties, absent entries and any numbers in them, against a plain sort") {
+  constexpr int k = 6;
+  std::mt19937 random(5);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<float> row(24);
+    for (float& x : row) {
+      x = static_cast<float>(static_cast<int>(random() % 5)) - 2;
+    }
+    columns parts[2];
+    columns taken;
+    for (std::int64_t c = 0; c < 24; ++c) {
+      if (random() % 3 == 0) {
+        parts[random() % 2].push_back(c);
+        taken.push_back(c);
+      }
+    }
+    const list_kind<float, k> kind;
+    auto sides = std::pair{*kind.fold(row, parts[0]), *kind.fold(row, parts[1])};
+    for (auto* side : {&sides.first, &sides.second}) {
+      for (std::size_t i = 0; i < k; ++i) {
+        if (side->indices[i] < 0) {  // what an absent entry holds does not count
+          side->values[i] = 99;
+          side->indices[i] = -3;
+        }
+      }
+    }
+    const auto found = kind.monoid.combine(sides.first, sides.second);
+    const auto expected = *kind.fold(row, taken);
+    CAPTURE(round);
+    CHECK(found.indices == expected.indices);
+    CHECK(found.values == expected.values);
+  }
+}
+
+TEST_SUITE_END();

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Files that are read.
+#pragma once
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <string>
+#include <utility>
+
+namespace softfold::tool {
+
+/// A regular file that is open for reading until the end of the scope.
+class input_file {
+ public:
+  /// Throws failure for everything that is not a regular file; does not wait for a pipe's writer.
+  explicit input_file(const std::string& path);
+  ~input_file() {
+    if (number_ >= 0) {
+      close(number_);
+    }
+  }
+  input_file(input_file&& other) noexcept
+      : number_(std::exchange(other.number_, -1)), status_(other.status_) {}
+  input_file& operator=(input_file&&) = delete;
+
+  [[nodiscard]] int number() const noexcept { return number_; }
+  [[nodiscard]] const struct stat& status() const noexcept { return status_; }
+
+ private:
+  int number_;
+  struct stat status_ = {};
+};
+
+}  // namespace softfold::tool
