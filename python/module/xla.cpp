@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// The functions as custom calls of XLA, for softfold.jax: the handlers of jax.ffi, whose frame of
+/// arguments is a C ABI (xla_ffi.hpp).
+#include "library.hpp"
+#include "module.hpp"
+#include "xla_ffi.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string_view>
+
+namespace softfold::python {
+namespace {
+
+using namespace xla;
+
+std::optional<softfold_dtype> type_of(data_type type) {
+  switch (type) {
+    case data_type::f32:
+      return SOFTFOLD_F32;
+    case data_type::f64:
+      return SOFTFOLD_F64;
+    case data_type::f16:
+      return SOFTFOLD_F16;
+    case data_type::bf16:
+      return SOFTFOLD_BF16;
+    case data_type::s32:
+      return SOFTFOLD_I32;
+    case data_type::s64:
+      return SOFTFOLD_I64;
+  }
+  return std::nullopt;
+}
+
+/// XLA gives dense arrays in the order of their axes.
+softfold_matrix matrix_of(const buffer& b) {
+  const std::int64_t cols = b.rank > 0 ? b.extents[b.rank - 1] : 1;
+  softfold_matrix m{b.data, 1, cols, cols, type_of(b.type).value_or(-1), 0};
+  for (std::int64_t i = 0; i + 1 < b.rank; ++i) {
+    m.rows *= b.extents[i];
+  }
+  return m;
+}
+
+softfold_vector vector_of(const buffer& b) {
+  const softfold_matrix m = matrix_of(b);
+  return {m.data, m.rows * m.cols, m.type, 0};
+}
+
+/// What a handler's work sees of its call.
+struct frame {
+  const call_frame& given;
+  const library& from;
+  softfold_queue* queue;
+
+  [[nodiscard]] softfold_matrix in(int i) const {
+    return matrix_of(*static_cast<const buffer*>(given.arguments.values[i]));
+  }
+  [[nodiscard]] softfold_matrix out(int i) const { return matrix_of(result(i)); }
+  [[nodiscard]] softfold_vector out_vector(int i) const { return vector_of(result(i)); }
+
+  template <class T>
+  [[nodiscard]] T attribute(std::string_view name, T otherwise) const {
+    for (std::int64_t i = 0; i < given.attributes.size; ++i) {
+      const byte_span& found = *given.attributes.names[i];
+      if (name == std::string_view(found.begin, found.size)) {
+        std::memcpy(&otherwise, static_cast<const scalar*>(given.attributes.values[i])->value,
+                    sizeof otherwise);
+      }
+    }
+    return otherwise;
+  }
+  [[nodiscard]] double scale() const { return attribute("scale", 1.0); }
+  [[nodiscard]] std::int32_t empty_row() const {
+    return attribute<std::int32_t>("empty_row", SOFTFOLD_EMPTY_ROW_NAN);
+  }
+
+ private:
+  [[nodiscard]] const buffer& result(int i) const {
+    return *static_cast<const buffer*>(given.results.values[i]);
+  }
+};
+
+template <auto function>
+softfold_status softmax_work(const frame& f) {
+  softfold_softmax_options options = SOFTFOLD_SOFTMAX_OPTIONS_INIT;
+  options.scale = f.scale();
+  options.empty_row = f.empty_row();
+  const softfold_matrix x = f.in(0);
+  const softfold_matrix y = f.out(0);
+  return (f.from.*function)(f.queue, &x, &y, &options);
+}
+
+softfold_status logsumexp_work(const frame& f) {
+  softfold_logsumexp_options options = SOFTFOLD_LOGSUMEXP_OPTIONS_INIT;
+  options.scale = f.scale();
+  const softfold_matrix x = f.in(0);
+  const softfold_vector lse = f.out_vector(0);
+  return f.from.logsumexp(f.queue, &x, &lse, &options);
+}
+
+template <auto function>
+softfold_status backward_work(const frame& f) {
+  softfold_backward_options options = SOFTFOLD_BACKWARD_OPTIONS_INIT;
+  options.scale = f.scale();
+  const softfold_matrix y = f.in(0);
+  const softfold_matrix dy = f.in(1);
+  const softfold_matrix dx = f.out(0);
+  return (f.from.*function)(f.queue, &y, &dy, &dx, &options);
+}
+
+softfold_status softmax_topk_work(const frame& f) {
+  softfold_softmax_topk_options options = SOFTFOLD_SOFTMAX_TOPK_OPTIONS_INIT;
+  options.scale = f.scale();
+  options.empty_row = f.empty_row();
+  const softfold_matrix x = f.in(0);
+  const softfold_matrix probabilities = f.out(0);
+  const softfold_matrix indices = f.out(1);
+  return f.from.softmax_topk(f.queue, &x, &probabilities, &indices, &options);
+}
+
+/// The cuda backend's library, once register_cuda() has loaded it: a handler has no GIL.
+const library* cuda_of_handlers = nullptr;
+
+template <bool cuda, softfold_status (*work)(const frame&)>
+error* handler(call_frame* given) {
+  if (extension* const asked = given->extensions; asked != nullptr && asked->kind == 1) {
+    metadata& about = *reinterpret_cast<metadata_extension*>(asked)->about;
+    about.version.major = given->api->version.major;
+    about.version.minor = given->api->version.minor;
+    about.traits =
+        0;  // not to be recorded: a first call may still allocate the queue's scratch memory
+    return nullptr;
+  }
+  place where;
+  void* stream = nullptr;
+  if (cuda) {
+    where.type = 2;
+    stream_request request{sizeof request, nullptr, given->context, nullptr};
+    if (error* const failed = given->api->stream_get(&request)) {
+      return failed;
+    }
+    stream = request.stream;
+  }
+  const library& from = cuda ? *cuda_of_handlers : cpu_library();
+  const lease queue(from, where, stream);
+  softfold_status status = queue.status();
+  if (status == SOFTFOLD_SUCCESS) {
+    status = work({*given, from, queue.get()});
+  }
+  if (status == SOFTFOLD_SUCCESS) {
+    return nullptr;
+  }
+  constexpr int invalid_argument = 3;
+  constexpr int internal = 13;
+  error_request request{sizeof request, nullptr, from.last_error(),
+                        status == SOFTFOLD_INVALID_ARGUMENT || status == SOFTFOLD_UNSUPPORTED_TYPE
+                            ? invalid_argument
+                            : internal};
+  return given->api->error_create(&request);
+}
+
+}  // namespace
+
+/// name -> the capsule of its handler, for jax.ffi.register_ffi_target.
+template <bool cuda>
+nb::dict handlers() {
+  nb::dict all;
+  constexpr const char* no_name = nullptr;
+  const auto add = [&](const char* name, error* (*function)(call_frame*)) {
+    all[name] = nb::capsule(reinterpret_cast<void*>(function), no_name);
+  };
+  add("softfold_softmax", &handler<cuda, &softmax_work<&library::softmax>>);
+  add("softfold_log_softmax", &handler<cuda, &softmax_work<&library::log_softmax>>);
+  add("softfold_logsumexp", &handler<cuda, &logsumexp_work>);
+  add("softfold_softmax_backward", &handler<cuda, &backward_work<&library::softmax_backward>>);
+  add("softfold_log_softmax_backward",
+      &handler<cuda, &backward_work<&library::log_softmax_backward>>);
+  add("softfold_softmax_topk", &handler<cuda, &softmax_topk_work>);
+  return all;
+}
+
+void bind_xla(nb::module_& m) {
+  m.def("_xla_handlers", [](bool cuda) {
+    if (cuda) {
+      cuda_of_handlers = &cuda_library();
+    }
+    return cuda ? handlers<true>() : handlers<false>();
+  });
+}
+
+}  // namespace softfold::python

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+from typing import Any, Literal, TypeVar
+
+import numpy
+from numpy.typing import NDArray
+
+__all__ = [
+    "States",
+    "info",
+    "log_softmax",
+    "log_softmax_backward",
+    "logcumsumexp",
+    "logsumexp",
+    "sample",
+    "set_threads",
+    "softmax",
+    "softmax_backward",
+    "softmax_topk",
+    "topk",
+]
+__version__: str
+
+# An array of NumPy, torch, CuPy, JAX, or any object with __dlpack__.
+Array = TypeVar("Array")
+EmptyRow = Literal["nan", "zero"]
+Causal = Literal["top_left", "bottom_right"]
+
+def softmax(
+    x: Array,
+    axis: int = -1,
+    *,
+    scale: float = 1.0,
+    empty_row: EmptyRow = "nan",
+    out: Array | None = None,
+    out_dtype: Any = None,
+    stream: Any = None,
+    copy: bool = False,
+    bias: Any = None,
+    mask: Any = None,
+    lengths: Any = None,
+    causal: Causal | None = None,
+    window: int = 0,
+    softcap: float = 0.0,
+    penalties: tuple[Any, Any, Any] | None = None,
+    repetition: Any = None,
+    frequency: Any = None,
+    presence: Any = None,
+) -> Array: ...
+def log_softmax(
+    x: Array,
+    axis: int = -1,
+    *,
+    scale: float = 1.0,
+    empty_row: EmptyRow = "nan",
+    out: Array | None = None,
+    out_dtype: Any = None,
+    stream: Any = None,
+    copy: bool = False,
+    bias: Any = None,
+    mask: Any = None,
+    lengths: Any = None,
+    causal: Causal | None = None,
+    window: int = 0,
+    softcap: float = 0.0,
+    penalties: tuple[Any, Any, Any] | None = None,
+    repetition: Any = None,
+    frequency: Any = None,
+    presence: Any = None,
+) -> Array: ...
+def logsumexp(
+    x: Array,
+    axis: int = -1,
+    *,
+    scale: float = 1.0,
+    out: Array | None = None,
+    out_dtype: Any = None,
+    stream: Any = None,
+    copy: bool = False,
+    bias: Any = None,
+    mask: Any = None,
+    lengths: Any = None,
+    causal: Causal | None = None,
+    window: int = 0,
+    softcap: float = 0.0,
+    penalties: tuple[Any, Any, Any] | None = None,
+    repetition: Any = None,
+    frequency: Any = None,
+    presence: Any = None,
+) -> Array: ...
+def topk(
+    x: Array,
+    k: int,
+    axis: int = -1,
+    *,
+    out: tuple[Array, Array] | None = None,
+    out_dtype: Any = None,
+    index_dtype: Any = None,
+    stream: Any = None,
+    copy: bool = False,
+    bias: Any = None,
+    mask: Any = None,
+    lengths: Any = None,
+    causal: Causal | None = None,
+    window: int = 0,
+    softcap: float = 0.0,
+    penalties: tuple[Any, Any, Any] | None = None,
+    repetition: Any = None,
+    frequency: Any = None,
+    presence: Any = None,
+) -> tuple[Array, Array]: ...
+def softmax_topk(
+    x: Array,
+    k: int,
+    axis: int = -1,
+    *,
+    scale: float = 1.0,
+    empty_row: EmptyRow = "nan",
+    with_logits: bool = False,
+    with_lse: bool = False,
+    out: tuple[Array, Array] | None = None,
+    out_dtype: Any = None,
+    index_dtype: Any = None,
+    stream: Any = None,
+    copy: bool = False,
+    bias: Any = None,
+    mask: Any = None,
+    lengths: Any = None,
+    causal: Causal | None = None,
+    window: int = 0,
+    softcap: float = 0.0,
+    penalties: tuple[Any, Any, Any] | None = None,
+    repetition: Any = None,
+    frequency: Any = None,
+    presence: Any = None,
+) -> tuple[Array, ...]: ...
+def softmax_backward(
+    y: Array,
+    dy: Array,
+    axis: int = -1,
+    *,
+    scale: float = 1.0,
+    out: Array | None = None,
+    out_dtype: Any = None,
+    stream: Any = None,
+    bias: Any = None,
+    mask: Any = None,
+    lengths: Any = None,
+    causal: Causal | None = None,
+    window: int = 0,
+) -> Array: ...
+def log_softmax_backward(
+    y: Array,
+    dy: Array,
+    axis: int = -1,
+    *,
+    scale: float = 1.0,
+    out: Array | None = None,
+    out_dtype: Any = None,
+    stream: Any = None,
+    bias: Any = None,
+    mask: Any = None,
+    lengths: Any = None,
+    causal: Causal | None = None,
+    window: int = 0,
+) -> Array: ...
+def logcumsumexp(
+    x: Array,
+    axis: int = -1,
+    *,
+    exclusive: bool = False,
+    reverse: bool = False,
+    scale: float = 1.0,
+    carry: Any = None,
+    with_carry: bool = False,
+    out: Array | None = None,
+    out_dtype: Any = None,
+    stream: Any = None,
+    copy: bool = False,
+    bias: Any = None,
+    mask: Any = None,
+    lengths: Any = None,
+    causal: Causal | None = None,
+    window: int = 0,
+    softcap: float = 0.0,
+    penalties: tuple[Any, Any, Any] | None = None,
+    repetition: Any = None,
+    frequency: Any = None,
+    presence: Any = None,
+) -> Any: ...
+def sample(
+    x: Array,
+    *,
+    temperature: Any = 1.0,
+    top_k: Any = 0,
+    top_p: Any = 1.0,
+    min_p: Any = 0.0,
+    seed: Any = 0,
+    offset: Any = 0,
+    draws: int = 1,
+    joint: bool = False,
+    with_log_probability: bool = False,
+    with_raw_log_probability: bool = False,
+    with_lse: bool = False,
+    with_kept: bool = False,
+    with_top: int = 0,
+    out: Array | None = None,
+    out_dtype: Any = None,
+    index_dtype: Any = None,
+    stream: Any = None,
+    copy: bool = False,
+    bias: Any = None,
+    mask: Any = None,
+    lengths: Any = None,
+    causal: Causal | None = None,
+    window: int = 0,
+    softcap: float = 0.0,
+    penalties: tuple[Any, Any, Any] | None = None,
+    repetition: Any = None,
+    frequency: Any = None,
+    presence: Any = None,
+) -> Any: ...
+def info(backend: Literal["cpu", "cuda"] = "cpu") -> dict[str, Any]: ...
+def set_threads(threads: int) -> None: ...
+
+class States:
+    def __init__(
+        self, rows: int, k: int = 0, *, scale: float = 1.0, dtype: Any = "float32"
+    ) -> None: ...
+    def fold(self, x: Any, column_offset: int = 0, *, stream: Any = None) -> None: ...
+    def combine(self, more: States) -> None: ...
+    def append_rows(self, more: States) -> None: ...
+    def finish(
+        self, *, empty_row: EmptyRow = "nan"
+    ) -> tuple[NDArray[Any], NDArray[Any]]: ...
+    def to_bytes(self) -> bytes: ...
+    @staticmethod
+    def from_bytes(bytes: bytes) -> States: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def k(self) -> int: ...
+    @property
+    def scale(self) -> float: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def columns(self) -> tuple[tuple[int, int], ...]: ...
+    @property
+    def partials(self) -> NDArray[Any]: ...
+    @property
+    def values(self) -> NDArray[Any]: ...
+    @property
+    def indices(self) -> NDArray[numpy.int64]: ...

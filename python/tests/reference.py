@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the functions compute, in wider arithmetic by NumPy, with the rules and bounds of docs/semantics.md."""
+
+import numpy as np
+
+FLOATS = ("float32", "float64", "float16", "bfloat16")
+
+
+def dtype_of(name):
+    if name == "bfloat16":
+        import ml_dtypes
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(name)
+
+
+def unit(dtype):
+    """The unit roundoff of the arithmetic."""
+    return 2.0**-53 if dtype == np.float64 else 2.0**-24
+
+
+def slack(dtype, columns):
+    return (16 + np.log2(max(columns, 1))) * unit(dtype)
+
+
+def state(x, scale=1.0):
+    """The maximum and the sum of each row, of numbers."""
+    z = np.longdouble(scale) * x.astype(np.float64).astype(np.longdouble)
+    with np.errstate(invalid="ignore", over="ignore"):
+        m = z.max(-1, initial=-np.inf)
+        d = np.where(np.isneginf(m), 0.0, np.exp(z - m[..., None]).sum(-1))
+    return z, m, d
+
+
+def softmax(x, scale=1.0):
+    z, m, d = state(x, scale)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.exp(z - m[..., None]) / d[..., None]
+
+
+def logsumexp(x, scale=1.0):
+    _, m, d = state(x, scale)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(np.isinf(m), m, m + np.log(d))
+
+
+def log_softmax(x, scale=1.0):
+    z, m, d = state(x, scale)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return (z - m[..., None]) - np.log(d)[..., None]
+
+
+def order(x, k):
+    """The columns of the k first elements: NaN first, then large to small, then by column."""
+    v = x.astype(np.float64)
+    keys = np.where(np.isnan(v), -np.inf, -v)
+    return np.lexsort((np.broadcast_to(np.arange(v.shape[-1]), v.shape), keys, ~np.isnan(v)))[
+        ..., :k
+    ]
+
+
+def assert_rounded(found, exact, bound):
+    """found is exact up to the bound, or, in a 16-bit type, to its neighbours."""
+    wide = found.astype(np.float64).astype(np.longdouble)
+    bound = np.broadcast_to(bound, exact.shape)
+    if found.dtype.itemsize == 2:
+        digits = 8 if found.dtype.name == "bfloat16" else 11
+        smallest = 2.0**-133 if found.dtype.name == "bfloat16" else 2.0**-24
+        with np.errstate(divide="ignore", invalid="ignore"):
+            exponent = np.floor(np.log2(np.abs(exact)))
+        ulp = np.where(np.isfinite(exponent), 2.0 ** (exponent - digits + 1), 0.0)
+        bound = bound + np.maximum(ulp, smallest)
+    elif found.dtype == np.float32:
+        bound = bound + 2.0**-126  # below the smallest normal number either 0 or rounded
+    same = np.isnan(wide) & np.isnan(exact) | (wide == exact)
+    with np.errstate(invalid="ignore"):
+        near = np.abs(wide - exact) <= bound
+    assert (same | near).all(), (found[~(same | near)], exact[~(same | near)])
+
+
+def logcumsumexp(x, scale=1.0, exclusive=False, reverse=False):
+    """The logsumexp of every prefix."""
+    z = x[..., ::-1] if reverse else x
+    columns = range(z.shape[-1])
+    lse = [logsumexp(z[..., : column + (not exclusive)], scale) for column in columns]
+    lse = np.stack(lse, -1) if lse else np.zeros(x.shape, np.longdouble)
+    return lse[..., ::-1] if reverse else lse
+
+
+# ---- docs/sampling.md ----
+
+
+def philox(counter, key, rounds):
+    """Philox4x32 of Salmon, Moraes, Dror and Shaw: four words of 32 bits."""
+    c0, c1, c2, c3 = counter
+    k0, k1 = key
+    for _ in range(rounds):
+        p0, p1 = 0xD2511F53 * c0, 0xCD9E8D57 * c2
+        c0, c1, c2, c3 = (
+            (p1 >> 32) ^ c1 ^ k0,
+            p1 & 0xFFFFFFFF,
+            (p0 >> 32) ^ c3 ^ k1,
+            p0 & 0xFFFFFFFF,
+        )
+        k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
+    return c0, c1, c2, c3
+
+
+def noise(columns, seed, offset, draw):
+    """-log E of each column, E an exponential random number."""
+    key = seed & 0xFFFFFFFF, seed >> 32
+
+    def words(block, kind, rounds):
+        high = (block >> 32 << 22) + 2 * draw + kind
+        return philox((block & 0xFFFFFFFF, high, offset & 0xFFFFFFFF, offset >> 32), key, rounds)
+
+    found = []
+    for column in range(columns):
+        top = words(column // 8, 0, 7)[column % 8 // 2] >> 16 * (column % 2) & 0xFFFF
+        w0, w1, _, _ = words(column, 1, 10)
+        r = (top << 48) + (w0 << 16) + (w1 >> 16)
+        u = (np.longdouble(r) + np.longdouble(0.5)) * np.longdouble(2) ** -64
+        found.append(-np.log(-np.log1p(-u)))
+    return np.array(found)
+
+
+def filtered(x, temperature=1.0, top_k=0, top_p=1.0, min_p=0.0, joint=False):
+    """Which columns of a row the filters keep, and z = x / temperature."""
+    z = x.astype(np.longdouble) / np.longdouble(temperature)
+    ranks = np.empty(len(x), int)
+    ranks[order(x, len(x))] = np.arange(len(x))
+    p = np.exp(z - z.max())
+    kept = p >= min_p
+    if top_k:
+        kept &= ranks < top_k
+    counted = p if joint else np.where(kept, p, 0)
+    if top_p < 1:
+        first = order(x, len(x))
+        before = np.cumsum(counted[first]) - counted[first]
+        kept &= (before < top_p * counted.sum())[ranks]
+        kept[first[0]] = True
+    return kept, z
+
+
+def sample(x, seed=0, offset=0, draws=1, **filters):
+    """The tokens of a row, the log-probability of each, and of each in x as it is."""
+    kept, z = filtered(x, **filters)
+    tokens = [
+        int(np.argmax(np.where(kept, z + noise(len(x), seed, offset, draw), -np.inf)))
+        for draw in range(draws)
+    ]
+    drawn = log_softmax(np.where(kept, z, -np.inf).astype(np.float64))[tokens]
+    return tokens, drawn, log_softmax(x)[tokens]

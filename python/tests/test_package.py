@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The package as it is installed: its documentation runs, its stubs are its functions'."""
+
+import ast
+import doctest
+import importlib
+import importlib.metadata
+import pathlib
+import re
+
+import pytest
+from conftest import has
+
+import softfold
+
+HERE = pathlib.Path(softfold.__file__).parent
+
+
+def run_examples(text, name, names):
+    test = doctest.DocTestParser().get_doctest(text, names, name, name, 0)
+    assert test.examples, f"{name} has no example"
+    output = []
+    results = doctest.DocTestRunner(verbose=False).run(test, out=output.append)
+    assert results.failed == 0, "".join(output)
+
+
+@pytest.mark.parametrize("name", softfold.__all__)
+def test_examples(name):
+    run_examples(getattr(softfold, name).__doc__, name, dict(vars(softfold)))
+
+
+@pytest.mark.parametrize("name", ["torch", "jax"])
+def test_examples_of_frameworks(name):
+    if not has(name):
+        pytest.skip(f"no {name} here")
+    module = importlib.import_module(f"softfold.{name}")
+    run_examples(module.__doc__, name, {"softfold": softfold})
+
+
+def names_of(function):
+    arguments = function.args
+    return [a.arg for a in arguments.args], [a.arg for a in arguments.kwonlyargs]
+
+
+def test_stubs_are_the_functions():
+    stubs = ast.parse((HERE / "__init__.pyi").read_text())
+    functions = {n.name: n for n in stubs.body if isinstance(n, ast.FunctionDef)}
+    (states,) = [n for n in stubs.body if isinstance(n, ast.ClassDef)]
+    assert {*functions, states.name} == set(softfold.__all__)
+    for name, stub in functions.items():
+        # nanobind's own line: name(x: object, axis: int = -1, *, ...) -> object
+        line = getattr(softfold, name).__doc__.splitlines()[0]
+        real = ast.parse(f"def {line}: ...").body[0]
+        assert names_of(real) == names_of(stub), name
+        for mine, theirs in zip(
+            real.args.defaults + real.args.kw_defaults, stub.args.defaults + stub.args.kw_defaults
+        ):
+            assert ast.dump(mine) == ast.dump(theirs), name
+    methods = {n.name for n in states.body if isinstance(n, ast.FunctionDef)}
+    public = {n for n in vars(softfold.States) if not n.startswith("_")}
+    assert methods - {"__init__"} == public
+
+
+def test_versions_are_one():
+    assert softfold.__version__ == softfold.info()["version"]
+    assert importlib.metadata.version("softfold") == softfold.__version__
+    assert (HERE / "py.typed").exists()
+
+
+def test_the_modules_functions_are_private():
+    import subprocess
+
+    library = softfold._softfold.__file__
+    exported = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True)
+    assert "PyInit__softfold" in exported.stdout
+    assert not re.search(r" softfold_\w+", exported.stdout), exported.stdout
+
+
+def test_info():
+    found = softfold.info()
+    assert found["backend"] == "cpu" and found["threads"] >= 1 and found["isa"]
+    with pytest.raises(ValueError, match='backend is "tpu", expected "cpu" or "cuda"'):
+        softfold.info("tpu")

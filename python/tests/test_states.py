@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""States: parts of rows that are folded apart, sent, and combined."""
+
+import copy
+import pickle
+import re
+import zlib
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reference import FLOATS, assert_rounded, dtype_of, logsumexp, order, slack, softmax
+
+import softfold
+from softfold import States
+
+X = np.random.default_rng(2).normal(size=(4, 100)).astype(np.float32)
+
+
+def folded(x, begin=0, end=None, k=5, **options):
+    dtype = "float64" if x.dtype == np.float64 else "float32"
+    states = States(x.shape[0], k, dtype=dtype, **options)
+    states.fold(x[:, begin:end], begin)
+    return states
+
+
+@given(st.sampled_from(FLOATS), st.lists(st.integers(0, 100), max_size=4), st.randoms())
+def test_any_split_gives_the_whole_rows(name, cuts, random):
+    x = X.astype(dtype_of(name))
+    edges = sorted({0, 100, *cuts})
+    parts = [folded(x, a, b) for a, b in zip(edges, edges[1:])]
+    random.shuffle(parts)
+    whole = pickle.loads(pickle.dumps(parts.pop()))
+    for part in parts:
+        whole.combine(States.from_bytes(part.to_bytes()))
+    assert whole.columns == ((0, 100),)
+    lse, probabilities = whole.finish()
+    n = slack(x.dtype, 100) + 2 * len(edges) * 2.0**-24
+    np.testing.assert_array_equal(whole.indices, order(x, 5))
+    np.testing.assert_array_equal(whole.values, np.take_along_axis(x, order(x, 5), -1))
+    assert_rounded(lse, logsumexp(x), n * (1 + np.abs(logsumexp(x))))
+    exact = np.take_along_axis(softmax(x), order(x, 5), -1)
+    assert_rounded(probabilities, exact, exact * n)
+
+
+def test_what_states_say_of_themselves():
+    states = folded(X, 10, 30, scale=0.5)
+    assert (states.rows, states.k, states.scale, states.dtype) == (4, 5, 0.5, "float32")
+    assert states.columns == ((10, 30),)
+    assert states.partials.shape == (4, 2) and states.partials.dtype == np.float32
+    np.testing.assert_array_equal(states.partials[:, 0], X[:, 10:30].max(1) * 0.5)
+    assert repr(states) == (
+        "States(rows=4, k=5, scale=0.5, dtype='float32', columns=((10, 30),))"
+    )
+    assert not hasattr(states, "__dict__")
+
+
+@pytest.mark.parametrize("send", [copy.copy, copy.deepcopy, lambda s: pickle.loads(pickle.dumps(s))])
+def test_copies_are_the_same_and_apart(send):
+    states = folded(X, 0, 50)
+    sent = send(states)
+    assert sent.to_bytes() == states.to_bytes()
+    sent.fold(X[:, 50:], 50)
+    assert states.columns == ((0, 50),) and sent.columns == ((0, 100),)
+
+
+def test_rows_are_appended():
+    above, below = folded(X[:1]), folded(X[1:])
+    above.append_rows(below)
+    assert above.to_bytes() == folded(X).to_bytes()
+    twice = folded(X)
+    twice.append_rows(twice)
+    assert twice.rows == 8
+
+
+def test_empty_states():
+    states = States(3, 2)
+    lse, probabilities = states.finish(empty_row="zero")
+    assert np.isneginf(lse).all() and (probabilities == 0).all()
+    assert (states.indices == -1).all() and np.isneginf(states.values).all()
+    assert States(0, 0).finish()[1].shape == (0, 0)
+
+
+def test_any_kind_of_array(kind):
+    states = States(4, 5)
+    states.fold(kind.make(X))
+    assert states.to_bytes() == folded(X).to_bytes()
+
+
+@pytest.mark.parametrize(
+    "words, call",
+    [
+        ("rows", lambda: folded(X).fold(X[:2], 100)),
+        ("columns 0 to 99 are in both", lambda: folded(X).fold(X, 0)),
+        ("column", lambda: folded(X).combine(folded(X))),
+        ("scale", lambda: folded(X, 0, 50).combine(folded(X, 50, scale=2.0))),
+        ("k", lambda: folded(X, 0, 50).combine(folded(X, 50, k=4))),
+        ("column_offset is -1", lambda: States(4).fold(X, -1)),
+        ("rows is -1", lambda: States(-1)),
+        ("k is -2", lambda: States(1, -2)),
+        ("empty_row is 'one'", lambda: States(1).finish(empty_row="one")),
+        ("wrong magic", lambda: States.from_bytes(b"nothing of the kind")),
+        ("truncated", lambda: States.from_bytes(folded(X).to_bytes()[:-1])),
+        ("these are no states", lambda: States.from_bytes(b"")),
+    ],
+)
+def test_what_is_refused(words, call):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        call()
+
+
+def test_types_that_are_refused():
+    with pytest.raises(TypeError, match="dtype is float8"):
+        States(1, dtype="float8")
+    with pytest.raises(TypeError, match="f16"):
+        States(1, dtype="float16")
+    with pytest.raises(TypeError, match="f64"):
+        States(4).fold(X.astype("f8"))
+
+
+def test_a_failure_leaves_states_as_they_were():
+    states = folded(X, 0, 50)
+    before = states.to_bytes()
+    with pytest.raises(ValueError):
+        states.fold(X[:, 20:60], 20)
+    with pytest.raises(ValueError):
+        states.combine(states)
+    assert states.to_bytes() == before
+
+
+@given(st.integers(0, 10**6), st.integers(1, 255))
+def test_altered_bytes_are_refused(position, change):
+    bytes_ = bytearray(folded(X).to_bytes())
+    bytes_[position % len(bytes_)] ^= change
+    with pytest.raises(ValueError):
+        States.from_bytes(bytes(bytes_))
+
+
+def test_the_format_is_the_documents():
+    bytes_ = folded(X).to_bytes()
+    assert bytes_[:8] == b"\x89SFS\r\n\x1a\n"
+    assert int.from_bytes(bytes_[-4:], "little") == zlib.crc32(bytes_[:-4])
+
+
+def test_methods_without_columns_of_their_own():
+    assert softfold.States is States and States.__module__ == "softfold"
