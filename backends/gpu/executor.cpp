@@ -43,7 +43,8 @@ executor::executor(int device_, stream_handle stream_)
       properties(runtime::properties(device_)),
       stream(stream_),
       scratch(stream_, properties.runs_together),
-      edited(stream_, false) {}
+      edited(stream_, false),
+      listed(stream_, false) {}
 
 void executor::reserve(std::size_t bytes) {
   const runtime::current_device current(device);

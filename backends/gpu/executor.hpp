@@ -48,6 +48,7 @@ struct executor {
   stream_handle stream;
   gpu::scratch scratch;
   gpu::scratch edited;  ///< rows whose edits were made
+  gpu::scratch listed;  ///< lists that tokens are drawn from
 
   /// Grows the scratch memory.
   void reserve(std::size_t bytes);

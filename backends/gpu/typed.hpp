@@ -5,6 +5,7 @@
 #pragma once
 
 #include <gpu/executor.hpp>
+#include <gpu/sampling/way.hpp>
 
 #include <core/edited.hpp>
 #include <core/problem.hpp>
@@ -39,7 +40,7 @@ void logsumexp_of_states(executor& on, const core::state_problem& p);
 void combine_lists(executor& on, const core::lists_problem& p);
 
 /// sample.inl; the top lists' logits stand in their place.
-void sample_rows(executor& on, const core::sample_problem& p);
+void sample_rows(executor& on, const core::sample_problem& p, const sample_lists& lists);
 
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold::gpu

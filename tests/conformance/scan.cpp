@@ -200,6 +200,31 @@ TEST_SUITE("scan") {
     }
   }
 
+  TEST_CASE("a row's scan does not depend on the batch") {
+    // So many rows that a GPU has a block for each, where the few are cut into parts.
+    const std::int64_t rows = rows_for_gpus(300);
+    constexpr std::int64_t cols = 17000;
+    constexpr std::int64_t few = 3;
+    queue q;
+    const problem<float> p({.rows = rows, .cols = cols, .seed = 21});
+    const const_matrix_ref x = p.x.view();
+    matrix<float> together({rows, cols, 0, 0}, role::output);
+    matrix<float> alone({few, cols, 0, 0}, role::output);
+    states<float> carry(rows);
+    states<float> carry_alone(few);
+    scan(q, x, together.view(), {.carry_out = carry.ref()});
+    scan(q, {x.data, x.type, few, cols, x.stride}, alone.view(), {.carry_out = carry_alone.ref()});
+    q.wait();
+    together.download();
+    alone.download();
+    for (std::int64_t r = 0; r < few; ++r) {
+      const auto at = static_cast<std::size_t>(r);
+      CHECK(same_bits(std::as_const(together).row(r), std::as_const(alone).row(r)));
+      CHECK(carry.values()[at].max == carry_alone.values()[at].max);
+      CHECK(carry.values()[at].sum == carry_alone.values()[at].sum);
+    }
+  }
+
   TEST_CASE_TEMPLATE("scans in place", In, SOFTFOLD_TEST_INPUT_TYPES) {
     queue q;
     for (const scan_spec& how : all_scans) {
