@@ -7,6 +7,7 @@
 #include <gpu/row/vector_elements.hpp>
 #include <gpu/sampling/race.hpp>
 #include <gpu/sampling/way.hpp>
+#include <gpu/uninitialised.hpp>
 
 #include <core/sample_row.hpp>
 
@@ -34,7 +35,8 @@ __global__ void __launch_bounds__(list_threads)
   namespace sampling = core::sampling;
   using A = arithmetic_t<In>;
   constexpr double infinity = std::numeric_limits<double>::infinity();
-  __shared__ list_memory memory;
+  __shared__ uninitialised<list_memory> shared;
+  list_memory& memory = shared.get();
   const std::int64_t row = blockIdx.x;
   const auto thread = static_cast<int>(threadIdx.x);
   const sampling::parameters p = sampling::parameters_of(problem.options, row);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <gpu/sampling/measure.hpp>
+#include <gpu/uninitialised.hpp>
 
 #include <cstdint>
 
@@ -147,7 +148,8 @@ __global__ void __launch_bounds__(round_threads, least_resident(2))
   }
   namespace sampling = core::sampling;
   constexpr double infinite = std::numeric_limits<double>::infinity();
-  __shared__ round_memory memory;
+  __shared__ uninitialised<round_memory> shared;
+  round_memory& memory = shared.get();
   const std::int64_t row = blockIdx.x;
   {
     const sampling::parameters p = sampling::parameters_of(given.options, row);
@@ -212,7 +214,8 @@ __global__ void __launch_bounds__(round_threads, least_resident(2))
   }
   namespace sampling = core::sampling;
   constexpr double infinite = std::numeric_limits<double>::infinity();
-  __shared__ round_memory memory;
+  __shared__ uninitialised<round_memory> shared;
+  round_memory& memory = shared.get();
   const std::int64_t row = blockIdx.x;
   const auto reader = row_reader<In>::of(source.row(row), source.cols);
   // The race without noise is for the largest element.

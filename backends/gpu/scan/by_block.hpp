@@ -7,6 +7,7 @@
 
 #include <gpu/row/vector_elements.hpp>
 #include <gpu/state/scaling.hpp>
+#include <gpu/uninitialised.hpp>
 
 #include <core/scan_state.hpp>
 
@@ -20,6 +21,9 @@ constexpr int scan_threads = 256;
 constexpr int scan_each = 8;  ///< consecutive elements of a thread in a step
 constexpr int scan_step = scan_threads * scan_each;
 constexpr int scan_span = 8 * scan_step;  ///< columns whose carry is summed by itself
+
+/// a or b. By value: the conditional operator's variables would have to be in memory.
+__device__ inline float either(bool first, float a, float b) { return first ? a : b; }
 
 /// The elements' maximum, mapped but not scaled, and the sum of the exponentials relative to it. A
 /// NaN among them is a maximum of +infinity and a sum of NaN.
@@ -65,8 +69,8 @@ struct scan_arithmetic {
     const bool b_is_larger = b.max > a.max;
     const float apart = a.max == b.max ? 0 : fabsf(a.max - b.max);
     const float less = fast_exp2(apart * -scale_2);
-    return {b_is_larger ? b.max : a.max,
-            fmaf(b_is_larger ? a.sum : b.sum, less, b_is_larger ? b.sum : a.sum)};
+    return {either(b_is_larger, b.max, a.max),
+            fmaf(either(b_is_larger, a.sum, b.sum), less, either(b_is_larger, b.sum, a.sum))};
   }
   [[nodiscard]] __device__ double carry_ratio(float from, float max) const {
     return from == max ? 1.0
@@ -78,11 +82,27 @@ struct scan_arithmetic {
     return {max, a.sum * carry_ratio(a.max, max) + b.sum * carry_ratio(b.max, max)};
   }
 
+  /// log x, x from 2^-126 on, within 2^-22 and half a last place.
+  [[nodiscard]] __device__ static float log_of(float x) {
+    constexpr float ln2 = 0x1.62e430p-1F;
+    constexpr float bias = 0x1p23F + 127;
+    const std::uint32_t bits = __float_as_uint(x);
+    const float exponent = __uint_as_float(bits >> 23 | 0x4b000000U) - bias;
+    const float rest = __uint_as_float((bits & 0x7fffffU) | 0x3f800000U);
+    return fmaf(exponent, ln2, fast_log2(rest) * ln2);
+  }
+
+  /// Of a finite maximum and a sum relative to it.
+  [[nodiscard]] __device__ float logsumexp(float max, float sum) const {
+    const float high = scale * max;
+    return high + (fmaf(scale, max, -high) + log_of(sum));
+  }
+
   /// A public state's maximum is scaled; |scale| >= 1 here, so that the quotient is a number.
   [[nodiscard]] __device__ scan_carry carry_of(const max_sum<float>& given) const {
     const auto state = core::scan_state<float>::of(given);
     if (!state.is_ordinary()) {
-      return state.is_empty() ? scan_carry{} : scan_carry{infinity<float>, state.sum};
+      return {state.is_empty() ? -infinity<float> : infinity<float>, state.sum};
     }
     const float max = given.max / scale;
     const double lost =
@@ -104,49 +124,40 @@ struct scan_arithmetic {
 struct scan_results {
   float at[scan_each];
 
-  /// log x, x from 2^-126 on, within 2^-22 and half a last place.
-  __device__ static float log_of(float x) {
-    constexpr float ln2 = 0x1.62e430p-1F;
-    constexpr float bias = 0x1p23F + 127;
-    const std::uint32_t bits = __float_as_uint(x);
-    const float exponent = __uint_as_float(bits >> 23 | 0x4b000000U) - bias;
-    const float rest = __uint_as_float((bits & 0x7fffffU) | 0x3f800000U);
-    return fmaf(exponent, ln2, fast_log2(rest) * ln2);
-  }
-
-  /// Of elements far below a later one: relative to the maximum so far.
-  __device__ void by_steps(const scan_arithmetic& how, const float (&v)[scan_each],
-                           scan_part before) {
-#pragma unroll
-    for (int k = 0; k < scan_each; ++k) {
-      if (v[k] > -infinity<float>) {
-        before = how.combine(before, {v[k], 1});
-      }
-      const float high = how.scale * before.max;
-      const float low = fmaf(how.scale, before.max, -high);
-      at[k] = before.max > -infinity<float> ? high + (low + log_of(before.sum)) : -infinity<float>;
-    }
-  }
-
-  /// Of any elements, infinities and NaN, too: one by one.
+  /// One by one: of elements far below a later one relative to the maximum so far, and of
+  /// infinities and NaN by the state that is for all elements.
   __device__ void carefully(const scan_arithmetic& how, const float (&v)[scan_each],
-                            const scan_part& before) {
+                            scan_part before, bool are_ordinary) {
     using monoid = core::scan_monoid<float>;
     auto state = how.state_of(before.max, static_cast<double>(before.sum));
 #pragma unroll 1
     for (int k = 0; k < scan_each; ++k) {
-      float x = v[0];  // registers have no index
-#pragma unroll
-      for (int i = 1; i < scan_each; ++i) {
-        x = i == k ? v[i] : x;
+      // Registers have no index.
+      const float x =
+          either(k < 4, either(k < 2, either(k == 0, v[0], v[1]), either(k == 2, v[2], v[3])),
+                 either(k < 6, either(k == 4, v[4], v[5]), either(k == 6, v[6], v[7])));
+      float lse = -infinity<float>;
+      if (are_ordinary) {
+        before = how.combine(before, {x, x == -infinity<float> ? 0.0F : 1.0F});
+        if (before.max > -infinity<float>) {
+          lse = how.logsumexp(before.max, before.sum);
+        }
+      } else {
+        auto own = how.state_of(x, 1);
+        if (x != x) {
+          own = core::scan_state<float>::of_nan();
+        }
+        state = monoid::combine(state, own);
+        lse = state.logsumexp();
       }
-      state =
-          monoid::combine(state, x != x ? core::scan_state<float>::of_nan() : how.state_of(x, 1));
-      const float lse = state.logsumexp();
-#pragma unroll
-      for (int i = 0; i < scan_each; ++i) {
-        at[i] = i == k ? lse : at[i];
-      }
+      at[0] = either(k == 0, lse, at[0]);
+      at[1] = either(k == 1, lse, at[1]);
+      at[2] = either(k == 2, lse, at[2]);
+      at[3] = either(k == 3, lse, at[3]);
+      at[4] = either(k == 4, lse, at[4]);
+      at[5] = either(k == 5, lse, at[5]);
+      at[6] = either(k == 6, lse, at[6]);
+      at[7] = either(k == 7, lse, at[7]);
     }
   }
 
@@ -156,8 +167,6 @@ struct scan_results {
                           const scan_part& before) {
     const float top = fmaxf(before.max, max);
     const float factor = how.ratio(max, top);
-    const float high = how.scale * top;
-    const float low = fmaf(how.scale, top, -high);
     float sum = fmaf(e[0], factor, before.sum * how.ratio(before.max, top));
     // Far below the maximum an exponential's relative error is large: |t| u.
     if (!(max < infinity<float> && before.max < infinity<float> && sum > 0x1p-6F)) {
@@ -165,7 +174,7 @@ struct scan_results {
     }
 #pragma unroll
     for (int k = 0; k < scan_each; ++k) {
-      at[k] = high + (low + log_of(sum));
+      at[k] = how.logsumexp(top, sum);
       if (k + 1 < scan_each) {
         sum = fmaf(e[k + 1], factor, sum);
       }
@@ -228,7 +237,8 @@ struct scan_row_pass {
 #pragma unroll
         for (int k = 0; k < width; ++k) {
           const int at = i * width + k;
-          set_element(vector, k, Out(reverse ? results.at[scan_each - 1 - at] : results.at[at]));
+          set_element(vector, k,
+                      Out(either(reverse, results.at[scan_each - 1 - at], results.at[at])));
         }
         store_vector(reinterpret_cast<block16*>(to) + i, vector);
       }
@@ -263,7 +273,10 @@ struct scan_blocks {
   scan_carry* carries;  ///< of the spans: their own, then of those before
 
   [[nodiscard]] __device__ scan_carry given(const scan_arithmetic& how, std::int64_t row) const {
-    return carry_in == nullptr ? scan_carry{} : how.carry_of(carry_in[row]);
+    if (carry_in == nullptr) {
+      return {};
+    }
+    return how.carry_of(carry_in[row]);
   }
 };
 
@@ -275,7 +288,8 @@ __global__ void __launch_bounds__(scan_threads, least_resident(4))
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
   }
-  __shared__ scan_block_memory memory;
+  __shared__ uninitialised<scan_block_memory> shared;
+  scan_block_memory& memory = shared.get();
   const auto thread = static_cast<int>(threadIdx.x);
   const int lane = thread % lanes;
   const int warp = thread / lanes;
@@ -300,7 +314,11 @@ __global__ void __launch_bounds__(scan_threads, least_resident(4))
   if (thread == 0 || thread == scan_threads - 1) {
     scan_carry given;
     if constexpr (!folds) {
-      given = blocks.by_span ? blocks.carries[blockIdx.x] : blocks.given(how, row);
+      if (blocks.by_span) {
+        given = blocks.carries[blockIdx.x];
+      } else {
+        given = blocks.given(how, row);
+      }
     }
     if (thread == 0) {
       memory.carry_max[0] = given.max;
@@ -337,9 +355,8 @@ __global__ void __launch_bounds__(scan_threads, least_resident(4))
       own.sum += e[k];
     }
     if (!(max > -infinity<float> && max < infinity<float>)) {
-      own = max != max               ? scan_part{infinity<float>, max}
-            : max == infinity<float> ? scan_part{max, 1}
-                                     : scan_part{};
+      own.sum = max != max ? max : max == infinity<float> ? 1 : 0;
+      own.max = max == -infinity<float> ? max : infinity<float>;
       max = own.max;
     }
     // Over the warp: of the lanes before, and with the own.
@@ -377,11 +394,7 @@ __global__ void __launch_bounds__(scan_threads, least_resident(4))
       if (!results.compute(how, e, max, before)) {
         pass.load(first, e);
         how.prepare(e);
-        if (max < infinity<float> && before.max < infinity<float>) {
-          results.by_steps(how, e, before);
-        } else {
-          results.carefully(how, e, before);
-        }
+        results.carefully(how, e, before, max < infinity<float> && before.max < infinity<float>);
       }
       if (thread == scan_threads - 1) {
         const scan_carry after = how.combine(memory.spans_before, memory.own_span);
@@ -399,7 +412,10 @@ __global__ void __launch_bounds__(scan_threads, least_resident(4))
       if (exclusive) {
         memory.ends[turn][thread] = results.at[scan_each - 1];
         __syncthreads();
-        float last = thread == 0 ? before_all : memory.ends[turn][thread - 1];
+        float last = before_all;
+        if (thread > 0) {
+          last = memory.ends[turn][thread - 1];
+        }
         if (thread == 0) {
           before_all = memory.ends[turn][scan_threads - 1];
         }
