@@ -129,25 +129,34 @@ struct row_measure {
     float own_before = 0;
     float own_whole = 0;
     std::int64_t own_count = 0;
+    constexpr int ahead = 2;
+    const std::int64_t step = std::int64_t{blockDim.x} * race_columns;
     for (std::int64_t first = std::int64_t{threadIdx.x} * race_columns; first < row.cols;
-         first += std::int64_t{blockDim.x} * race_columns) {
-      float elements[race_columns];
-      row.load(first, elements);
-      float part_before = 0;
-      float part_whole = 0;
-      int part_count = 0;
+         first += ahead * step) {
+      float elements[ahead][race_columns];
 #pragma unroll
-      for (int i = 0; i < race_columns; ++i) {
-        const float e = fast_exp2((elements[i] - largest_x) * scale_2);
-        part_whole += e;
-        if (is_before(elements[i], first + i)) {
-          part_before += e;
-          ++part_count;
-        }
+      for (int a = 0; a < ahead; ++a) {
+        row.load(first + a * step, elements[a]);  // nothing beyond the row
       }
-      own_before += part_before;
-      own_whole += part_whole;
-      own_count += part_count;
+#pragma unroll
+      for (int a = 0; a < ahead; ++a) {
+        float part_before = 0;
+        float part_whole = 0;
+        int part_count = 0;
+#pragma unroll
+        for (int i = 0; i < race_columns; ++i) {
+          const float element = elements[a][i];
+          const float e = fast_exp2((element - largest_x) * scale_2);
+          part_whole += e;
+          if (is_before(element, first + a * step + i)) {
+            part_before += e;
+            ++part_count;
+          }
+        }
+        own_before += part_before;
+        own_whole += part_whole;
+        own_count += part_count;
+      }
     }
     add_over_block<lanes>(own_before, memory.before);
     add_over_block<lanes>(own_whole, memory.whole);
