@@ -4,6 +4,7 @@
 /// plan and launch, the same in every backend.
 #pragma once
 
+#include <core/attention_problem.hpp>
 #include <core/check_edits.hpp>
 #include <core/check_lists.hpp>
 #include <core/edits.hpp>
@@ -135,7 +136,8 @@ constexpr const char* function_of(const normalize_problem& p) { return normalize
 /// Every kind of problem: the one list of them. Who runs problems has a `run` for each.
 using problem =
     std::variant<row_problem, backward_problem, topk_problem, lists_problem, fold_problem,
-                 combine_problem, state_problem, normalize_problem, scan_problem, sample_problem>;
+                 combine_problem, state_problem, normalize_problem, scan_problem, sample_problem,
+                 attention_problem, combine_attention_problem, normalize_attention_problem>;
 
 /// softmax and log_softmax.
 inline row_problem checked_softmax(operation what, const const_matrix_ref& x, const matrix_ref& y,

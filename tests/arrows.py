@@ -45,6 +45,8 @@ RULES = {
                            "backends/host/plan", "backends/host/."],
     "backends/host/edit": ["core", "include", "backends/host/row", "backends/host/kernels",
                            "backends/host/plan", "backends/host/."],
+    "backends/host/attention": ["core", "include", "backends/host/kernels", "backends/host/plan",
+                                "backends/host/."],
     "backends/host/scan": ["core", "include", "backends/host/row", "backends/host/kernels",
                            "backends/host/plan", "backends/host/."],
     "backends/host/sampling": ["core", "include", "backends/host/topk", "backends/host/row",
@@ -60,6 +62,7 @@ SEAMS = {
     "backends/gpu/edit.inl": ["backends/gpu"],
     "backends/gpu/sample.inl": ["backends/gpu"],
     "backends/gpu/scan.inl": ["backends/gpu"],
+    "backends/gpu/attention.inl": ["backends/gpu"],
 }
 CONTRACT = {"device.hpp", "handles.hpp", "launch.hpp"}  # gpu/contract.hpp and gpu/runtime.hpp have them
 

@@ -26,6 +26,9 @@ void run(executor& on, const core::combine_problem& p);
 void run(executor& on, const core::state_problem& p);
 void run(executor& on, const core::normalize_problem& p);
 void run(executor& on, const core::sample_problem& p);
+void run(executor& on, const core::attention_problem& p);
+void run(executor& on, const core::combine_attention_problem& p);
+void run(executor& on, const core::normalize_attention_problem& p);
 
 /// What core::edited_run asks of a backend.
 struct edited_rows {
