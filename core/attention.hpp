@@ -36,8 +36,12 @@ struct attention_combination {
   }
   /// first a + second b; a side whose factor is 0 adds nothing, whatever it is.
   [[nodiscard]] SOFTFOLD_HD A sum(A a, A b) const {
-    return (first == A{0} ? A{0} : first == A{1} ? a : first * a) +
-           (second == A{0} ? A{0} : second == A{1} ? b : second * b);
+    return (first == A{0}   ? A{0}
+            : first == A{1} ? a
+                            : first * a) +
+           (second == A{0}   ? A{0}
+            : second == A{1} ? b
+                             : second * b);
   }
 
  private:
@@ -245,16 +249,28 @@ SOFTFOLD_HD inline void write_attention_state(const attention_problem& p, std::i
   }
 }
 
-/// A row's value i, given its whole state's (m, d) and o: of fold_attention's weighted, or of out.
+/// A row's results of its keys' state, the sink included.
 template <class A>
-SOFTFOLD_HD inline A attention_value(const attention_problem& p, const max_sum<A>& s,
-                                     const attention_result<A>& result, A o) {
-  if (p.folds) {
-    const bool is_number = s.max == s.max && s.sum == s.sum &&
-                           s.max != std::numeric_limits<A>::infinity();
+struct attention_finish {
+  attention_combination<A> both;
+  attention_result<A> result;
+
+  SOFTFOLD_HD static attention_finish of(const attention_problem& p, std::int64_t head,
+                                         const max_sum<A>& keys) {
+    const auto both = attention_combination<A>::of(keys, sink_of<A>(p.options, head));
+    return {both, attention_result<A>::of(both.whole, p.options.empty_row)};
+  }
+  /// A value of fold_attention's weighted, or of out, given the sum over the keys.
+  [[nodiscard]] SOFTFOLD_HD A value(const attention_problem& p, A sum) const {
+    const A o = both.sum(sum, A{0});
+    if (!p.folds) {
+      return result.of_weighted(o);
+    }
+    const max_sum<A>& s = both.whole;
+    const bool is_number =
+        s.max == s.max && s.sum == s.sum && s.max != std::numeric_limits<A>::infinity();
     return is_number && o == o ? o : std::numeric_limits<A>::quiet_NaN();
   }
-  return result.of_weighted(o);
-}
+};
 
 }  // namespace softfold::core

@@ -20,14 +20,16 @@ struct attention_problem {
   const_tensor_ref q;
   const_tensor_ref k;
   const_tensor_ref v;
-  tensor_ref out;          ///< attention's out, or fold_attention's weighted
-  partials_ref states;     ///< fold_attention's
+  tensor_ref out;       ///< attention's out, or fold_attention's weighted
+  partials_ref states;  ///< fold_attention's
   attention_options options;
   double scale = 1;
 
-  [[nodiscard]] std::int64_t rows() const { return q.batches * q.heads * q.tokens; }
+  [[nodiscard]] SOFTFOLD_HD std::int64_t rows() const { return q.batches * q.heads * q.tokens; }
   /// Query heads that share a key head.
-  [[nodiscard]] std::int64_t group() const { return k.heads == 0 ? 1 : q.heads / k.heads; }
+  [[nodiscard]] SOFTFOLD_HD std::int64_t group() const {
+    return k.heads == 0 ? 1 : q.heads / k.heads;
+  }
 };
 
 constexpr const char* function_of(const attention_problem& p) {
@@ -170,7 +172,8 @@ inline void check_like_queries(argument arg, const const_tensor_ref& t, const co
 inline void check_attention_inputs(const char* name, const const_tensor_ref& q,
                                    const const_tensor_ref& k, const const_tensor_ref& v) {
   if (!is_real(q.type)) {
-    fail(errc::unsupported_type, {name, "query"}, ".type", name_of(q.type), "f32, f64, f16 or bf16");
+    fail(errc::unsupported_type, {name, "query"}, ".type", name_of(q.type),
+         "f32, f64, f16 or bf16");
   }
   const auto check_type = [&](const char* argument_name, dtype type) {
     if (type != q.type) {
@@ -221,8 +224,8 @@ inline attention_problem checked_attention_options(attention_problem p,
                                                    std::initializer_list<operand> outputs) {
   const char* const name = function_of(p);
   const attention_options& o = p.options;
-  p.scale = check_scale(name, o.scale ? *o.scale : 1 / std::sqrt(static_cast<double>(p.q.dim)),
-                        p.q.type);
+  p.scale =
+      check_scale(name, o.scale ? *o.scale : 1 / std::sqrt(static_cast<double>(p.q.dim)), p.q.type);
   if (!(o.softcap >= 0) || !std::isfinite(o.softcap) ||
       (arithmetic_type(p.q.type) == dtype::f32 &&
        (!std::isfinite(static_cast<float>(o.softcap)) ||
@@ -230,7 +233,8 @@ inline attention_problem checked_attention_options(attention_problem p,
     fail(errc::invalid_argument, {name, "softcap"}, "", text_of(o.softcap),
          "0, or more and finite in the arithmetic");
   }
-  if (o.corner != causal::none && o.corner != causal::top_left && o.corner != causal::bottom_right) {
+  if (o.corner != causal::none && o.corner != causal::top_left &&
+      o.corner != causal::bottom_right) {
     fail(errc::invalid_argument, {name, "corner"}, "", std::to_string(static_cast<int>(o.corner)),
          "causal::none, top_left or bottom_right");
   }
@@ -244,8 +248,8 @@ inline attention_problem checked_attention_options(attention_problem p,
     fail(errc::invalid_argument, {name, "query_offset"}, "", std::to_string(o.query_offset),
          "-2^60 to 2^60");
   }
-  for (const auto& [argument_name, window] : {std::pair{"window_left", o.window_left},
-                                              std::pair{"window_right", o.window_right}}) {
+  for (const auto& [argument_name, window] :
+       {std::pair{"window_left", o.window_left}, std::pair{"window_right", o.window_right}}) {
     if (window > farthest) {
       fail(errc::invalid_argument, {name, argument_name}, "", std::to_string(window),
            "at most 2^60");
@@ -257,8 +261,8 @@ inline attention_problem checked_attention_options(attention_problem p,
   if (is_given(o.key_lengths)) {
     const argument arg{name, "key_lengths"};
     check_index_type(arg, o.key_lengths.type);
-    lengths = check_vector(arg, o.key_lengths.data, o.key_lengths.type, o.key_lengths.size,
-                           p.q.batches);
+    lengths =
+        check_vector(arg, o.key_lengths.data, o.key_lengths.type, o.key_lengths.size, p.q.batches);
   }
   if (is_given(o.bias)) {
     const argument arg{name, "bias"};
@@ -277,13 +281,11 @@ inline attention_problem checked_attention_options(attention_problem p,
     one_or(".tokens", o.bias.tokens, p.q.tokens);
     check_size(arg, ".dim", o.bias.dim, p.k.tokens, "the number of keys");
   }
-  for (const operand& input : {operand{"query", covering_matrix(p.q)},
-                               operand{"key", covering_matrix(p.k)},
-                               operand{"value", covering_matrix(p.v)},
-                               operand{"bias", covering_matrix(o.bias)},
-                               operand{"alibi_slopes", slopes},
-                               operand{"sinks", sinks},
-                               operand{"key_lengths", lengths}}) {
+  for (const operand& input :
+       {operand{"query", covering_matrix(p.q)}, operand{"key", covering_matrix(p.k)},
+        operand{"value", covering_matrix(p.v)}, operand{"bias", covering_matrix(o.bias)},
+        operand{"alibi_slopes", slopes}, operand{"sinks", sinks},
+        operand{"key_lengths", lengths}}) {
     check_overlap(name, input, outputs, false);
   }
   return p;
@@ -310,11 +312,9 @@ inline attention_problem checked_attention(const const_tensor_ref& q, const cons
       {{"out", covering_matrix(out)}, {"lse", covering_matrix(lse)}});
 }
 
-inline attention_problem checked_fold_attention(const const_tensor_ref& q, const const_tensor_ref& k,
-                                                const const_tensor_ref& v,
-                                                const partials_ref& states,
-                                                const tensor_ref& weighted,
-                                                const attention_options& options) {
+inline attention_problem checked_fold_attention(
+    const const_tensor_ref& q, const const_tensor_ref& k, const const_tensor_ref& v,
+    const partials_ref& states, const tensor_ref& weighted, const attention_options& options) {
   constexpr const char* name = "fold_attention";
   check_attention_inputs(name, q, k, v);
   const dtype arithmetic = arithmetic_type(q.type);
@@ -331,15 +331,20 @@ inline attention_problem checked_fold_attention(const const_tensor_ref& q, const
     fail(errc::invalid_argument, {name, "lse"}, ".data", "a pointer",
          "null: logsumexp() makes it of the whole's states");
   }
-  return checked_attention_options(
-      {.folds = true, .q = q, .k = k, .v = v, .out = weighted, .states = states, .options = options},
-      {{"states", pairs}, {"weighted", covering_matrix(weighted)}});
+  return checked_attention_options({.folds = true,
+                                    .q = q,
+                                    .k = k,
+                                    .v = v,
+                                    .out = weighted,
+                                    .states = states,
+                                    .options = options},
+                                   {{"states", pairs}, {"weighted", covering_matrix(weighted)}});
 }
 
 /// States and what goes with them: f32 or f64.
-inline const_matrix_ref check_attention_states(argument states_arg, const const_partials_ref& states,
-                                               argument arg, const const_tensor_ref& weighted,
-                                               bool output) {
+inline const_matrix_ref check_attention_states(argument states_arg,
+                                               const const_partials_ref& states, argument arg,
+                                               const const_tensor_ref& weighted, bool output) {
   check_state_type(states_arg, states.type);
   if (weighted.type != states.type) {
     fail(errc::unsupported_type, arg, ".type", name_of(weighted.type),
@@ -355,9 +360,8 @@ inline combine_attention_problem checked_combine_attention(const const_partials_
                                                            const partials_ref& states,
                                                            const tensor_ref& weighted) {
   constexpr const char* name = "combine";
-  const const_matrix_ref from = check_attention_states({name, "more"}, more,
-                                                       {name, "more_weighted"}, more_weighted,
-                                                       false);
+  const const_matrix_ref from =
+      check_attention_states({name, "more"}, more, {name, "more_weighted"}, more_weighted, false);
   if (states.type != more.type) {
     fail(errc::unsupported_type, {name, "states"}, ".type", name_of(states.type),
          std::string(name_of(more.type)) + ", the type of more");

@@ -132,9 +132,8 @@ void attention(queue& q, const_tensor_ref query, const_tensor_ref key, const_ten
 
 void fold_attention(queue& q, const_tensor_ref query, const_tensor_ref key, const_tensor_ref value,
                     partials_ref states, tensor_ref weighted, const attention_options& options) {
-  enter(q, "fold_attention", [&] {
-    return core::checked_fold_attention(query, key, value, states, weighted, options);
-  });
+  enter(q, "fold_attention",
+        [&] { return core::checked_fold_attention(query, key, value, states, weighted, options); });
 }
 
 void combine(queue& q, const_partials_ref more, const_tensor_ref more_weighted, partials_ref states,

@@ -36,10 +36,10 @@ struct attention_answer {
   row_kind kind = row_kind::empty;  ///< of the scores, the sink among them
   Wide max = -std::numeric_limits<Wide>::infinity();
   Wide lse = max;
-  std::vector<Wide> out;    ///< of an empty row, 0
+  std::vector<Wide> out;     ///< of an empty row, 0
   std::vector<Wide> spread;  ///< sum of p |v|
-  /// Of a score, in units of the arithmetic's u: (dim + 2) |scale| sum |q k|, and what a bias and the
-  /// score were rounded by; the largest of the keys'.
+  /// Of a score, in units of the arithmetic's u: (dim + 2) |scale| sum |q k|, and what a bias and
+  /// the score were rounded by; the largest of the keys'.
   Wide score_error = 0;
   std::int64_t keys = 0;
 };
@@ -76,9 +76,8 @@ template <wide Wide>
     has_nan = has_nan || std::isnan(score);
     answer.max = std::max(answer.max, score);
     if (std::isfinite(score)) {
-      const Wide error =
-          static_cast<Wide>(query.q.size() + 2) * std::abs(query.scale) * magnitude +
-          (key.bias != 0 ? 2 * std::abs(key.bias) + std::abs(score) : 0);
+      const Wide error = static_cast<Wide>(query.q.size() + 2) * std::abs(query.scale) * magnitude +
+                         (key.bias != 0 ? 2 * std::abs(key.bias) + std::abs(score) : 0);
       answer.score_error = std::max(answer.score_error, error);
     }
   }

@@ -180,6 +180,37 @@ void run_each(executor& on, const core::sample_problem& p) {
   sample_rows(on, p, listed(on, p));
 }
 
+void run_each(executor& on, const core::attention_problem& p) {
+  const attention_options& o = p.options;
+  check_memory(on, core::function_of(p),
+               {{"query", p.q.data},
+                {"key", p.k.data},
+                {"value", p.v.data},
+                {p.folds ? "weighted" : "out", p.out.data},
+                {"states", p.states.data},
+                {"bias", o.bias.data},
+                {"alibi_slopes", o.alibi_slopes.data},
+                {"key_lengths", o.key_lengths.data},
+                {"sinks", o.sinks.data},
+                {"lse", o.lse.data}});
+  attention(on, p);
+}
+
+void run_each(executor& on, const core::combine_attention_problem& p) {
+  check_memory(on, "combine",
+               {{"more", p.more.data},
+                {"more_weighted", p.more_weighted.data},
+                {"states", p.states.data},
+                {"weighted", p.weighted.data}});
+  combine_attention(on, p);
+}
+
+void run_each(executor& on, const core::normalize_attention_problem& p) {
+  check_memory(on, "normalize",
+               {{"states", p.states.data}, {"weighted", p.weighted.data}, {"out", p.out.data}});
+  normalize_attention(on, p);
+}
+
 /// What core::edited_run asks of a backend.
 struct edited_rows {
   executor& on;

@@ -34,6 +34,11 @@ void settle(executor& on, const core::settled_lists& lists);
 /// scan.inl.
 void scan(executor& on, const core::scan_problem& p);
 
+/// attention.inl.
+void attention(executor& on, const core::attention_problem& p);
+void combine_attention(executor& on, const core::combine_attention_problem& p);
+void normalize_attention(executor& on, const core::normalize_attention_problem& p);
+
 /// combine.inl.
 void combine_states(executor& on, const core::combine_problem& p);
 void logsumexp_of_states(executor& on, const core::state_problem& p);

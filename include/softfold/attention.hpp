@@ -6,7 +6,8 @@
 /// Tensors are [batches, heads, tokens, dim]: each query is a row of scores, one for each key, that
 /// is folded as it is made. The conventions of softfold.hpp hold; what is special here:
 ///
-/// - q is [B, Hq, Sq, D], k [B, Hk, Sk, D], v [B, Hk, Sk, Dv], out [B, Hq, Sq, Dv], with 1 <= D, Dv <=
+/// - q is [B, Hq, Sq, D], k [B, Hk, Sk, D], v [B, Hk, Sk, Dv], out [B, Hq, Sq, Dv], with 1 <= D, Dv
+/// <=
 ///   512. Hq is a multiple of Hk: query head h reads key head h / (Hq / Hk). Sizes but D and Dv may
 ///   be 0.
 /// - q, k and v have one type, f32, f64, f16 or bf16; out has it too, or f32. Arithmetic is f32
@@ -17,15 +18,16 @@
 /// - A key that a mask, a length or a bias of -infinity removes does not exist: NaN and infinity of
 ///   its k and v reach nothing. A score of -infinity removes its key likewise. Without keys out is
 ///   what `empty_row` says and the logsumexp -infinity. A NaN among the scores of keys that exist
-///   makes out and the logsumexp NaN; +infinity, without a NaN, out NaN and the logsumexp +infinity.
+///   makes out and the logsumexp NaN; +infinity, without a NaN, out NaN and the logsumexp
+///   +infinity.
 /// - The same call gives the same bits every time; a query's bits depend on its own keys and its
 ///   place among the queries, not on the batch, nor on how work was spread.
 /// - Work is proportional to B Hq Sq Sk (D + Dv), less what masks remove of it in whole blocks;
 ///   memory beside the arguments to B Hq Sq (Dv + 2) at most for each chunk of keys that is worked
 ///   on by itself, where queries are few.
 ///
-/// Source: the online softmax (Milakov and Gimelshein, arXiv 1805.02867) with the weighted sum of the
-/// values beside it (Rabe and Staats, arXiv 2112.05682; Dao et al., arXiv 2205.14135).
+/// Source: the online softmax (Milakov and Gimelshein, arXiv 1805.02867) with the weighted sum of
+/// the values beside it (Rabe and Staats, arXiv 2112.05682; Dao et al., arXiv 2205.14135).
 /// docs/attention.md has masks by formula, special values, error bounds.
 #pragma once
 
@@ -96,7 +98,8 @@ struct const_tensor_ref {
         head_stride(head_stride_),
         token_stride(token_stride_) {}
   template <element T>
-  constexpr const_tensor_ref(const tensor_view<T>& t) noexcept  // NOLINT(google-explicit-constructor)
+  constexpr const_tensor_ref(
+      const tensor_view<T>& t) noexcept  // NOLINT(google-explicit-constructor)
       : const_tensor_ref(t.data, dtype_of<T>, t.batches, t.heads, t.tokens, t.dim, t.batch_stride,
                          t.head_stride, t.token_stride) {}
 };
@@ -136,8 +139,9 @@ struct tensor_ref {
   }
 };
 
-/// What changes or removes scores, in the order of the members: s = scale q k, then the softcap, the
-/// bias, ALiBi; then masks. All memory is the queue's device's, and is read in the order of its work.
+/// What changes or removes scores, in the order of the members: s = scale q k, then the softcap,
+/// the bias, ALiBi; then masks. All memory is the queue's device's, and is read in the order of its
+/// work.
 ///
 /// Masks and ALiBi go by position. Key j of batch b stands at j + key_offset, and exists below L =
 /// key_lengths[b], or key_offset + Sk without lengths. Query i stands at i + query_offset; with
@@ -161,8 +165,8 @@ struct attention_options {
   const_vector_ref key_lengths = {};
   std::int64_t key_offset = 0;    ///< keys of the whole that come before the first; 0 or more
   std::int64_t query_offset = 0;  ///< of any sign
-  /// A score that each head's rows have beside the keys', and that has no value: its state is (s, 1,
-  /// 0). f32 or f64 [Hq]; -infinity: none. Of parts of the keys, one has them.
+  /// A score that each head's rows have beside the keys', and that has no value: its state is (s,
+  /// 1, 0). f32 or f64 [Hq]; -infinity: none. Of parts of the keys, one has them.
   const_vector_ref sinks = {};
   /// What a query without keys gives: zero, or NaN.
   softfold::empty_row empty_row = softfold::empty_row::zero;

@@ -11,13 +11,13 @@
 
 static int failures = 0;
 
-#define EXPECT(condition)                                                                    \
-  do {                                                                                       \
-    if (!(condition)) {                                                                      \
-      printf("line %d: not so: %s (last error: %s)\n", __LINE__, #condition,                 \
-             softfold_last_error());                                                         \
-      ++failures;                                                                            \
-    }                                                                                        \
+#define EXPECT(condition)                                                    \
+  do {                                                                       \
+    if (!(condition)) {                                                      \
+      printf("line %d: not so: %s (last error: %s)\n", __LINE__, #condition, \
+             softfold_last_error());                                         \
+      ++failures;                                                            \
+    }                                                                        \
   } while (0)
 
 #define OK(call) EXPECT((call) == SOFTFOLD_SUCCESS)
@@ -26,9 +26,8 @@ static int failures = 0;
 static void expect_failure(int line, softfold_status found, softfold_status status,
                            const char* part) {
   if (found != status || strstr(softfold_last_error(), part) == NULL) {
-    printf("line %d: status %s, expected %s; \"%s\" in \"%s\"\n", line,
-           softfold_status_name(found), softfold_status_name(status), part,
-           softfold_last_error());
+    printf("line %d: status %s, expected %s; \"%s\" in \"%s\"\n", line, softfold_status_name(found),
+           softfold_status_name(status), part, softfold_last_error());
     ++failures;
   }
 }
@@ -325,7 +324,8 @@ static void check_states(softfold_queue* queue, struct device x_memory) {
   OK(softfold_row_states_to_bytes(half[1], bytes, size, &size));
   OK(softfold_row_states_from_bytes(bytes, size, &received));
   OK(softfold_row_states_combine(queue, half[0], received));
-  FAILS(SOFTFOLD_INVALID_ARGUMENT, "columns", softfold_row_states_combine(queue, half[0], received));
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "columns",
+        softfold_row_states_combine(queue, half[0], received));
   softfold_row_states_destroy(received);
   FAILS(SOFTFOLD_INVALID_DATA, "truncated",
         softfold_row_states_from_bytes(bytes, size - 1, &received));
@@ -373,6 +373,74 @@ static void check_scan(softfold_queue* queue, struct device x_memory) {
   options.reverse = 2;
   FAILS(SOFTFOLD_INVALID_ARGUMENT, "scan: reverse is 2", softfold_scan(queue, &x, &to, &options));
   softfold_buffer_destroy(y_memory.memory);
+}
+
+/* Two queries of one dimension over the keys (0, log 2, log 3): weights 1, 2, 3, of 6. */
+static void check_attention(softfold_queue* queue) {
+  const float one[2] = {1, 1}, values[3] = {6, 12, -18};
+  float keys[3], out[2] = {0}, lse[2] = {0}, states[4] = {0};
+  struct device query_memory, key_memory, value_memory, out_memory, lse_memory, state_memory;
+  const double scale = 1;
+  softfold_tensor query = {NULL, 1, 1, 2, 1, 2, 2, 1, SOFTFOLD_F32, 0};
+  softfold_tensor key = {NULL, 1, 1, 3, 1, 3, 3, 1, SOFTFOLD_F32, 0};
+  softfold_tensor value = key, to = query, to_lse = query;
+  softfold_vector state = {NULL, 2, SOFTFOLD_F32, 0};
+  softfold_attention_options options = SOFTFOLD_ATTENTION_OPTIONS_INIT;
+  int i;
+
+  for (i = 0; i < 3; ++i) keys[i] = (float)log(i + 1.0);
+  query_memory = device_of(queue, one, sizeof one);
+  key_memory = device_of(queue, keys, sizeof keys);
+  value_memory = device_of(queue, values, sizeof values);
+  out_memory = device_of(queue, out, sizeof out);
+  lse_memory = device_of(queue, lse, sizeof lse);
+  state_memory = device_of(queue, states, sizeof states);
+  query.data = softfold_buffer_data(query_memory.memory);
+  key.data = softfold_buffer_data(key_memory.memory);
+  value.data = softfold_buffer_data(value_memory.memory);
+  to.data = softfold_buffer_data(out_memory.memory);
+  to_lse.data = softfold_buffer_data(lse_memory.memory);
+  state.data = softfold_buffer_data(state_memory.memory);
+
+  OK(softfold_attention(queue, &query, &key, &value, &to, NULL));
+  fetch(out_memory, out, sizeof out);
+  EXPECT(near(out[0], -4) && near(out[1], -4)); /* the default scale is 1, too */
+  options.scale = &scale;
+  options.corner = SOFTFOLD_CAUSAL_BOTTOM_RIGHT;
+  options.lse = &to_lse;
+  OK(softfold_attention(queue, &query, &key, &value, &to, &options));
+  fetch(out_memory, out, sizeof out);
+  fetch(lse_memory, lse, sizeof lse);
+  EXPECT(near(out[0], 10) && near(out[1], -4) && near(lse[0], log(3.0)) && near(lse[1], log(6.0)));
+
+  options.lse = NULL;
+  options.corner = SOFTFOLD_CAUSAL_NONE;
+  OK(softfold_fold_attention(queue, &query, &key, &value, &state, &to, &options));
+  OK(softfold_combine_attention(queue, &state, &to, &state, &to));
+  fetch(state_memory, states, sizeof states);
+  fetch(out_memory, out, sizeof out);
+  EXPECT(near(states[0], log(3.0)) && near(states[1], 4) && near(out[0], -16));
+  OK(softfold_normalize_attention(queue, &state, &to, &to_lse, SOFTFOLD_EMPTY_ROW_ZERO));
+  fetch(lse_memory, lse, sizeof lse);
+  EXPECT(near(lse[0], -4) && near(lse[1], -4));
+
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "attention: value is null",
+        softfold_attention(queue, &query, &key, NULL, &to, NULL));
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "normalize: empty_row is 5",
+        softfold_normalize_attention(queue, &state, &to, &to_lse, 5));
+  options.corner = 3;
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "attention: corner is 3",
+        softfold_attention(queue, &query, &key, &value, &to, &options));
+  key.reserved = 1;
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "attention: key.reserved is 1",
+        softfold_attention(queue, &query, &key, &value, &to, NULL));
+
+  softfold_buffer_destroy(query_memory.memory);
+  softfold_buffer_destroy(key_memory.memory);
+  softfold_buffer_destroy(value_memory.memory);
+  softfold_buffer_destroy(out_memory.memory);
+  softfold_buffer_destroy(lse_memory.memory);
+  softfold_buffer_destroy(state_memory.memory);
 }
 
 /* The first row keeps columns 0 and 1, the second columns 2 and 3 by their bits. */
@@ -438,7 +506,8 @@ static void check_errors(softfold_queue* queue, struct device x_memory) {
   FAILS(SOFTFOLD_INVALID_ARGUMENT, "x is null", softfold_softmax(queue, NULL, &x, NULL));
   FAILS(SOFTFOLD_INVALID_ARGUMENT, "y is null", softfold_softmax(queue, &x, NULL, NULL));
   wrong.stride = cols - 1;
-  FAILS(SOFTFOLD_INVALID_ARGUMENT, "softmax: x.stride is 3", softfold_softmax(queue, &wrong, &x, NULL));
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "softmax: x.stride is 3",
+        softfold_softmax(queue, &wrong, &x, NULL));
   wrong = x;
   wrong.type = 256; /* would be f32 if it were cut to 8 bits */
   FAILS(SOFTFOLD_UNSUPPORTED_TYPE, "x.type is 256", softfold_softmax(queue, &wrong, &x, NULL));
@@ -518,6 +587,7 @@ int main(void) {
   check_states(queue, x_memory);
   check_edits(queue, x_memory);
   check_scan(queue, x_memory);
+  check_attention(queue);
   check_errors(queue, x_memory);
   softfold_buffer_destroy(x_memory.memory);
   softfold_buffer_destroy(NULL);

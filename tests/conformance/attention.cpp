@@ -43,8 +43,7 @@ void check_fold(queue& q, attention_case<In>& c) {
                 role::output);
   fold_attention(q, c.q.view(), c.k.view(), c.v.view(), state.ref(), weighted.view(), c.options);
   normalize(q, state.ref(), weighted.view(), out.view(), c.spec.empty_row);
-  logsumexp(q, const_partials_ref(state.ref()),
-            vector_ref{lse.view().data, dtype_of<A>, rows});
+  logsumexp(q, const_partials_ref(state.ref()), vector_ref{lse.view().data, dtype_of<A>, rows});
   q.wait();
   out.download();
   weighted.download();
@@ -62,7 +61,13 @@ TEST_SUITE("attention") {
     for (const attention_spec& s : std::initializer_list<attention_spec>{
              {.keys = 1, .dim = 1, .v_dim = 1},
              {.queries = 3, .keys = 5, .dim = 3, .v_dim = 2},
-             {.batches = 2, .heads = 4, .key_heads = 2, .queries = 7, .keys = 33, .dim = 40, .v_dim = 24},
+             {.batches = 2,
+             .heads = 4,
+             .key_heads = 2,
+             .queries = 7,
+             .keys = 33,
+             .dim = 40,
+             .v_dim = 24},
              {.heads = 6, .key_heads = 1, .queries = 1, .keys = 300, .dim = 64, .v_dim = 64},
              {.heads = 2, .key_heads = 2, .queries = 65, .keys = 129, .dim = 64, .v_dim = 80},
              {.queries = 2, .keys = 130, .dim = 128, .v_dim = 128},
@@ -88,24 +93,39 @@ TEST_SUITE("attention") {
   TEST_CASE_TEMPLATE("long keys", In, SOFTFOLD_TEST_INPUT_TYPES) {
     queue q;
     for (const std::int64_t keys : {1024, 1025, reduced ? 2100 : 9000}) {
-      attention_case<In> c({.heads = 4, .key_heads = 2, .queries = 1, .keys = keys, .dim = 32,
-                            .v_dim = 16, .seed = 5});
+      attention_case<In> c({.heads = 4,
+                            .key_heads = 2,
+                            .queries = 1,
+                            .keys = keys,
+                            .dim = 32,
+                            .v_dim = 16,
+                            .seed = 5});
       check_attention<In>(q, c);
       check_fold(q, c);
-      attention_case<In> even({.queries = 1, .keys = keys, .dim = 8, .v_dim = 8,
-                               .equal_scores = true, .seed = 6});
+      attention_case<In> even(
+          {.queries = 1, .keys = keys, .dim = 8, .v_dim = 8, .equal_scores = true, .seed = 6});
       check_attention<In>(q, even);
     }
-    attention_case<In> many({.heads = 1, .queries = reduced ? 30 : 100, .keys = 1500, .dim = 16,
-                             .v_dim = 16, .corner = causal::bottom_right, .seed = 7});
+    attention_case<In> many({.heads = 1,
+                             .queries = reduced ? 30 : 100,
+                             .keys = 1500,
+                             .dim = 16,
+                             .v_dim = 16,
+                             .corner = causal::bottom_right,
+                             .seed = 7});
     check_attention<In>(q, many);
   }
 
   TEST_CASE_TEMPLATE("masks, biases and sinks", In, SOFTFOLD_TEST_INPUT_TYPES) {
     queue q;
     unsigned seed = 20;
-    const attention_spec base{.batches = 2, .heads = 4, .key_heads = 2, .queries = 19, .keys = 45,
-                              .dim = 24, .v_dim = 20};
+    const attention_spec base{.batches = 2,
+                              .heads = 4,
+                              .key_heads = 2,
+                              .queries = 19,
+                              .keys = 45,
+                              .dim = 24,
+                              .v_dim = 20};
     std::vector<attention_spec> specs;
     for (const causal corner : {causal::none, causal::top_left, causal::bottom_right}) {
       attention_spec s = base;
@@ -160,8 +180,14 @@ TEST_SUITE("attention") {
     queue q;
     for (const double scale : {0.0, 1.0, -0.7, 30.0}) {
       for (const double deviation : {0.01, 1.0, 12.0}) {
-        attention_case<In> c({.heads = 2, .queries = 6, .keys = 150, .dim = 20, .v_dim = 12,
-                              .scale = scale, .deviation = deviation, .seed = 3});
+        attention_case<In> c({.heads = 2,
+                              .queries = 6,
+                              .keys = 150,
+                              .dim = 20,
+                              .v_dim = 12,
+                              .scale = scale,
+                              .deviation = deviation,
+                              .seed = 3});
         check_attention<In>(q, c);
       }
     }
@@ -176,7 +202,8 @@ TEST_SUITE("attention") {
       check_fold(q, c);
     }
     for (const empty_row policy : {empty_row::zero, empty_row::nan}) {
-      attention_case<In> c({.heads = 3, .key_heads = 3, .queries = 4, .keys = 0, .empty_row = policy});
+      attention_case<In> c(
+          {.heads = 3, .key_heads = 3, .queries = 4, .keys = 0, .empty_row = policy});
       check_attention<In>(q, c);
       check_fold(q, c);
     }
@@ -188,8 +215,13 @@ TEST_SUITE("attention") {
     // Each query's own future is NaN for it, and ordinary for the next.
     queue q;
     for (const std::int64_t tokens : {5, 40, 140}) {
-      attention_case<In> c({.heads = 2, .queries = tokens, .keys = tokens, .dim = 16, .v_dim = 12,
-                            .corner = causal::top_left, .seed = 8});
+      attention_case<In> c({.heads = 2,
+                            .queries = tokens,
+                            .keys = tokens,
+                            .dim = 16,
+                            .v_dim = 12,
+                            .corner = causal::top_left,
+                            .seed = 8});
       const std::int64_t spoiled = tokens / 2;
       for (In& x : c.k.row(0, 0, spoiled)) {
         x = make<In>(nan);
@@ -200,14 +232,19 @@ TEST_SUITE("attention") {
       c.commit();
       check_attention<In>(q, c);
       // A value alone: the queries that see it have it, the others not.
-      attention_case<In> value({.heads = 2, .queries = tokens, .keys = tokens, .dim = 16,
-                                .v_dim = 12, .corner = causal::top_left, .seed = 9});
+      attention_case<In> value({.heads = 2,
+                                .queries = tokens,
+                                .keys = tokens,
+                                .dim = 16,
+                                .v_dim = 12,
+                                .corner = causal::top_left,
+                                .seed = 9});
       value.v.row(0, 0, spoiled)[3] = make<In>(nan);
       value.commit();
       check_attention<In>(q, value);
       // By the bias.
-      attention_case<In> biased({.queries = tokens, .keys = tokens, .dim = 16, .v_dim = 12,
-                                 .bias_dims = 8, .seed = 10});
+      attention_case<In> biased(
+          {.queries = tokens, .keys = tokens, .dim = 16, .v_dim = 12, .bias_dims = 8, .seed = 10});
       for (std::int64_t j = 0; j < tokens; ++j) {
         if (!std::isfinite(static_cast<double>(reference::widen(biased.bias(j))))) {
           biased.k.row(0, 0, j)[0] = make<In>(nan);
@@ -223,8 +260,8 @@ TEST_SUITE("attention") {
     queue q;
     for (const std::int64_t at : {0, 70, 1200}) {
       for (const int what : {0, 1, 2, 3}) {
-        attention_case<In> c({.queries = 2, .keys = 1300, .dim = 4, .v_dim = 5, .scale = 1.0,
-                              .seed = 11});
+        attention_case<In> c(
+            {.queries = 2, .keys = 1300, .dim = 4, .v_dim = 5, .scale = 1.0, .seed = 11});
         c.q.row(0, 0, 0)[0] = make<In>(1);
         c.q.row(0, 0, 1)[0] = make<In>(0);
         c.k.row(0, 0, at)[0] = make<In>(what == 0 || what == 3 ? nan
@@ -244,8 +281,14 @@ TEST_SUITE("attention") {
                      SOFTFOLD_TEST_INPUT_TYPES) {
     queue q;
     for (const std::int64_t keys : {1, 60, 1500}) {
-      attention_case<In> c({.batches = 3, .heads = 2, .queries = 3, .keys = keys, .dim = 24,
-                            .v_dim = 40, .deviation = 4, .seed = 12});
+      attention_case<In> c({.batches = 3,
+                            .heads = 2,
+                            .queries = 3,
+                            .keys = keys,
+                            .dim = 24,
+                            .v_dim = 40,
+                            .deviation = 4,
+                            .seed = 12});
       const std::vector<std::int64_t> lengths = {1, 1, 1};
       const device_vector<std::int64_t> memory{std::span<const std::int64_t>(lengths)};
       tensor<In> out(c.output_layout(40), role::output);
@@ -279,11 +322,19 @@ TEST_SUITE("attention") {
     queue q;
     const std::int64_t keys = 200;
     for (const bool packed : {false, true}) {
-      attention_case<In> c({.batches = 2, .heads = 4, .key_heads = 2, .queries = 12, .keys = keys,
-                            .dim = 16, .v_dim = 20,
+      attention_case<In> c({.batches = 2,
+                            .heads = 4,
+                            .key_heads = 2,
+                            .queries = 12,
+                            .keys = keys,
+                            .dim = 16,
+                            .v_dim = 20,
                             .how = packed ? packing::packed : packing::heads_first,
-                            .alibi = true, .corner = causal::bottom_right,
-                            .lengths = {keys, 90}, .sinks = true, .seed = 14});
+                            .alibi = true,
+                            .corner = causal::bottom_right,
+                            .lengths = {keys, 90},
+                            .sinks = true,
+                            .seed = 14});
       const std::int64_t rows = 2 * 4 * 12;
       std::vector<states<A>> parts;
       std::vector<tensor<A>> sums;
@@ -324,8 +375,13 @@ TEST_SUITE("attention") {
 
   TEST_CASE_TEMPLATE("parts of the queries are the whole's rows", In, float, half) {
     queue q;
-    attention_case<In> c({.heads = 2, .queries = 20, .keys = 33, .dim = 16, .v_dim = 8,
-                          .corner = causal::bottom_right, .seed = 15});
+    attention_case<In> c({.heads = 2,
+                          .queries = 20,
+                          .keys = 33,
+                          .dim = 16,
+                          .v_dim = 8,
+                          .corner = causal::bottom_right,
+                          .seed = 15});
     tensor<In> out(c.output_layout(8), role::output);
     for (const std::int64_t begin : {0, 7}) {
       const std::int64_t count = begin == 0 ? 7 : 13;
@@ -346,9 +402,15 @@ TEST_SUITE("attention") {
                      SOFTFOLD_TEST_INPUT_TYPES) {
     for (const std::int64_t queries : {1, 6, 40}) {
       const std::int64_t batches = reduced ? 3 : 64;
-      attention_case<In> c({.batches = batches, .heads = 4, .key_heads = 2, .queries = queries,
-                            .keys = queries == 1 ? 2100 : 90, .dim = 16, .v_dim = 16,
-                            .corner = causal::bottom_right, .seed = 16});
+      attention_case<In> c({.batches = batches,
+                            .heads = 4,
+                            .key_heads = 2,
+                            .queries = queries,
+                            .keys = queries == 1 ? 2100 : 90,
+                            .dim = 16,
+                            .v_dim = 16,
+                            .corner = causal::bottom_right,
+                            .seed = 16});
       tensor<In> all(c.output_layout(16), role::output);
       tensor<In> again(c.output_layout(16), role::output);
       tensor<In> alone(layout_of(packing::heads_first, 1, 4, queries, 16), role::output);
@@ -451,12 +513,10 @@ TEST_SUITE("attention") {
       other.type = dtype::f64;
       attention(q, query, other, value, to);
     });
-    fails("attention: out.token_stride is 8, expected at least 16", [&] {
-      attention(q, query, key, value, changed(to, &tensor_ref::token_stride, 8));
-    });
-    fails("attention: out.head_stride is 0, expected at least 16", [&] {
-      attention(q, query, key, value, changed(to, &tensor_ref::head_stride, 0));
-    });
+    fails("attention: out.token_stride is 8, expected at least 16",
+          [&] { attention(q, query, key, value, changed(to, &tensor_ref::token_stride, 8)); });
+    fails("attention: out.head_stride is 0, expected at least 16",
+          [&] { attention(q, query, key, value, changed(to, &tensor_ref::head_stride, 0)); });
     fails("attention: out.type is f16", [&] {
       tensor_ref other = to;
       other.type = dtype::f16;
@@ -475,7 +535,8 @@ TEST_SUITE("attention") {
       o.lse = {to.data, dtype::f32, 2, 4, 3, 1, 12, 3, 1};
       attention(q, query, key, value, to, o);
     });
-    fails("attention: scale is 1.0000000000000001e+300, expected finite as f32", run({.scale = 1e300}));
+    fails("attention: scale is 1.0000000000000001e+300, expected finite as f32",
+          run({.scale = 1e300}));
     fails("attention: softcap is -1", run({.softcap = -1}));
     fails("attention: key_offset is -1, expected 0 to 2^60", run({.key_offset = -1}));
     fails("attention: corner is 9", run({.corner = static_cast<causal>(9)}));
@@ -494,9 +555,8 @@ TEST_SUITE("attention") {
     fails("fold_attention: states.size is 23, expected 24", [&] {
       fold_attention(q, query, key, value, {state.ref().data, dtype::f32, 23}, to);
     });
-    fails("fold_attention: lse.data is a pointer", [&] {
-      fold_attention(q, query, key, value, state.ref(), to, {.lse = lse.view()});
-    });
+    fails("fold_attention: lse.data is a pointer",
+          [&] { fold_attention(q, query, key, value, state.ref(), to, {.lse = lse.view()}); });
     fails("fold_attention: weighted.type is f64, expected f32", [&] {
       tensor_ref other = to;
       other.type = dtype::f64;
@@ -511,9 +571,7 @@ TEST_SUITE("attention") {
       other.type = dtype::f64;
       normalize(q, state.ref(), query, other);
     });
-    fails("normalize: out overlaps weighted", [&] {
-      normalize(q, state.ref(), in(to), to);
-    });
+    fails("normalize: out overlaps weighted", [&] { normalize(q, state.ref(), in(to), to); });
   }
 }
 

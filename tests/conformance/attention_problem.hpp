@@ -82,7 +82,8 @@ class tensor {
 
   [[nodiscard]] const tensor_layout& where() const { return where_; }
   [[nodiscard]] std::span<T> row(std::int64_t b, std::int64_t h, std::int64_t t) const {
-    return std::span<T>(memory_->host).subspan(begin(b, h, t), static_cast<std::size_t>(where_.dim));
+    return std::span<T>(memory_->host)
+        .subspan(begin(b, h, t), static_cast<std::size_t>(where_.dim));
   }
   [[nodiscard]] tensor_view<T> view() const {
     return {memory_->device.data() + where_.offset,
@@ -161,7 +162,7 @@ struct attention_spec {
   std::int64_t query_offset = 0;
   bool sinks = false;
   softfold::empty_row empty_row = softfold::empty_row::zero;
-  double deviation = 1;  ///< of q and k
+  double deviation = 1;       ///< of q and k
   bool equal_scores = false;  ///< q is 0
   unsigned seed = 1;
 };
@@ -180,8 +181,9 @@ inline std::string describe(const attention_spec& s) {
 
 /// The bound's e of docs/attention.md: what the products with the values may round p to.
 template <class In>
-constexpr double weight_error =
-    std::is_same_v<In, bfloat16> ? 0x1p-8 : std::is_same_v<In, half> ? 0x1p-11 : 0;
+constexpr double weight_error = std::is_same_v<In, bfloat16> ? 0x1p-8
+                                : std::is_same_v<In, half>   ? 0x1p-11
+                                                             : 0;
 
 template <class In>
 class attention_case {
@@ -232,12 +234,11 @@ class attention_case {
       options.key_lengths = lengths_memory_->ref();
     }
     if (s.bias_dims != 0) {
-      bias_.emplace(layout_of(s.how == packing::heads_first ? packing::heads_first
-                                                            : packing::tokens_first,
-                              (s.bias_dims & 1) != 0 ? s.batches : 1,
-                              (s.bias_dims & 2) != 0 ? s.heads : 1,
-                              (s.bias_dims & 4) != 0 ? s.queries : 1, s.keys),
-                    role::input);
+      bias_.emplace(
+          layout_of(s.how == packing::heads_first ? packing::heads_first : packing::tokens_first,
+                    (s.bias_dims & 1) != 0 ? s.batches : 1, (s.bias_dims & 2) != 0 ? s.heads : 1,
+                    (s.bias_dims & 4) != 0 ? s.queries : 1, s.keys),
+          role::input);
       fill_bias(random);
       options.bias = bias_->view();
     }
@@ -402,9 +403,9 @@ class attention_case {
   }
 
   [[nodiscard]] tensor_layout output_layout(std::int64_t dim) const {
-    return layout_of(spec.how == packing::heads_first ? packing::heads_first
-                                                      : packing::tokens_first,
-                     spec.batches, spec.heads, spec.queries, dim);
+    return layout_of(
+        spec.how == packing::heads_first ? packing::heads_first : packing::tokens_first,
+        spec.batches, spec.heads, spec.queries, dim);
   }
 
   attention_spec spec;
@@ -493,7 +494,8 @@ class attention_case {
 };
 
 /// A part of the tokens of a tensor.
-inline const_tensor_ref tokens_of(const const_tensor_ref& t, std::int64_t begin, std::int64_t count) {
+inline const_tensor_ref tokens_of(const const_tensor_ref& t, std::int64_t begin,
+                                  std::int64_t count) {
   return {static_cast<const char*>(t.data) +
               begin * t.token_stride * static_cast<std::int64_t>(size_of(t.type)),
           t.type,

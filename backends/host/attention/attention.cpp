@@ -65,10 +65,10 @@ class attention_job {
         chunks_(std::max<std::int64_t>(1, (p.k.tokens + chunk_keys - 1) / chunk_keys)),
         stride_(attention_padded(p.v.dim)),
         states_bytes_(states::bytes(stride_)),
-        scratch_bytes_((static_cast<std::size_t>(attention_scratch_elements(p.q.dim, p.v.dim)) *
-                            sizeof(A) +
-                        63) /
-                       64 * 64) {}
+        scratch_bytes_(
+            (static_cast<std::size_t>(attention_scratch_elements(p.q.dim, p.v.dim)) * sizeof(A) +
+             63) /
+            64 * 64) {}
 
   void run() {
     // Few blocks: their chunks are spread, too.
@@ -100,9 +100,8 @@ class attention_job {
         return;
       }
       dispenser some(tasks, on_.threads);
-      on_all_threads(on_, [&](int slot) {
-        some.take_all(slot, [&](std::int64_t i) { whole(i, slot); });
-      });
+      on_all_threads(
+          on_, [&](int slot) { some.take_all(slot, [&](std::int64_t i) { whole(i, slot); }); });
       return;
     }
     const auto part = [&](std::int64_t task) {
@@ -110,9 +109,8 @@ class attention_job {
     };
     dispenser parts(tasks, on_.threads);
     on_all_threads(on_, [&](int slot) {
-      parts.take_all(slot, [&](std::int64_t i) {
-        fold(i / chunks_, i % chunks_, part(i), own_of(slot));
-      });
+      parts.take_all(
+          slot, [&](std::int64_t i) { fold(i / chunks_, i % chunks_, part(i), own_of(slot)); });
     });
     dispenser wholes(blocks_, on_.threads);
     on_all_threads(on_, [&](int slot) {
@@ -165,31 +163,30 @@ class attention_job {
     const attention_options& o = p_.options;
     const T* const k = static_cast<const T*>(p_.k.data);
     const T* const v = static_cast<const T*>(p_.v.data);
-    const attention_rows rows{
-        .q = static_cast<const T*>(p_.q.data) + at.batch * p_.q.batch_stride,
-        .q_offsets = offsets,
-        .k = k + core::offset_of(p_.k, at.batch, at.key_head, 0),
-        .v = v + core::offset_of(p_.v, at.batch, at.key_head, 0),
-        .k_stride = p_.k.token_stride,
-        .v_stride = p_.v.token_stride,
-        .rows = at.rows,
-        .dim = static_cast<int>(p_.q.dim),
-        .v_dim = static_cast<int>(p_.v.dim),
-        .begin = chunk * chunk_keys,
-        .end = std::min(p_.k.tokens, (chunk + 1) * chunk_keys),
-        .first = first,
-        .last = last,
-        .position = position,
-        .slope = o.alibi_slopes.data == nullptr ? nullptr : slope,
-        .bias = o.bias.data == nullptr ? nullptr : bias,
-        .bias_type = input_of(o.bias.type),
-        .scale = p_.scale,
-        .softcap = o.softcap,
-        .max = to.max,
-        .sum = to.sum,
-        .weighted = to.weighted,
-        .weighted_stride = stride_,
-        .scratch = scratch};
+    const attention_rows rows{.q = static_cast<const T*>(p_.q.data) + at.batch * p_.q.batch_stride,
+                              .q_offsets = offsets,
+                              .k = k + core::offset_of(p_.k, at.batch, at.key_head, 0),
+                              .v = v + core::offset_of(p_.v, at.batch, at.key_head, 0),
+                              .k_stride = p_.k.token_stride,
+                              .v_stride = p_.v.token_stride,
+                              .rows = at.rows,
+                              .dim = static_cast<int>(p_.q.dim),
+                              .v_dim = static_cast<int>(p_.v.dim),
+                              .begin = chunk * chunk_keys,
+                              .end = std::min(p_.k.tokens, (chunk + 1) * chunk_keys),
+                              .first = first,
+                              .last = last,
+                              .position = position,
+                              .slope = o.alibi_slopes.data == nullptr ? nullptr : slope,
+                              .bias = o.bias.data == nullptr ? nullptr : bias,
+                              .bias_type = input_of(o.bias.type),
+                              .scale = p_.scale,
+                              .softcap = o.softcap,
+                              .max = to.max,
+                              .sum = to.sum,
+                              .weighted = to.weighted,
+                              .weighted_stride = stride_,
+                              .scratch = scratch};
     on_.kernels.attention[input_of(p_.q.type)](&rows);
   }
 
@@ -207,8 +204,8 @@ class attention_job {
       const A own = factor(before);
       const A other = factor(next.max[r]);
       total.max[r] = whole;
-      total.sum[r] = total.sum[r] * static_cast<double>(own) +
-                     next.sum[r] * static_cast<double>(other);
+      total.sum[r] =
+          total.sum[r] * static_cast<double>(own) + next.sum[r] * static_cast<double>(other);
       A* const to = total.weighted + r * stride_;
       const A* const from = next.weighted + r * stride_;
       for (std::int64_t i = 0; i < p_.v.dim; ++i) {
@@ -223,18 +220,15 @@ class attention_job {
       const std::int64_t i = at.first + r;
       const std::int64_t head = at.key_head * group_ + i % group_;
       const std::int64_t token = i / group_;
-      const max_sum<A> keys = core::public_state(total.max[r], static_cast<A>(total.sum[r]));
-      const auto both =
-          core::attention_combination<A>::of(keys, core::sink_of<A>(p_.options, head));
-      core::write_attention_state(p_, at.batch, head, token, both.whole);
-      const auto result = core::attention_result<A>::of(both.whole, p_.options.empty_row);
+      const auto finish = core::attention_finish<A>::of(
+          p_, head, core::public_state(total.max[r], static_cast<A>(total.sum[r])));
+      core::write_attention_state(p_, at.batch, head, token, finish.both.whole);
       const A* const o = total.weighted + r * stride_;
       const std::int64_t to = core::offset_of(p_.out, at.batch, head, token);
       core::with_output<T>(p_.out.type, [&]<class Out>(Out) {
         Out* const out = static_cast<Out*>(p_.out.data) + to;
         for (std::int64_t c = 0; c < p_.v.dim; ++c) {
-          out[c] = static_cast<Out>(
-              core::attention_value(p_, both.whole, result, both.sum(o[c], A{0})));
+          out[c] = static_cast<Out>(finish.value(p_, o[c]));
         }
       });
     }

@@ -31,7 +31,8 @@ void over_tensor_rows(executor& on, const const_tensor_ref& a, const const_tenso
     }
   };
   constexpr std::int64_t task_elements = 65536;
-  const std::int64_t each = std::max<std::int64_t>(1, task_elements / std::max<std::int64_t>(1, a.dim));
+  const std::int64_t each =
+      std::max<std::int64_t>(1, task_elements / std::max<std::int64_t>(1, a.dim));
   const std::int64_t tasks = (rows + each - 1) / each;
   if (on.threads == 1 || tasks <= 1) {
     some(0, rows);
@@ -64,15 +65,15 @@ void run_normalize(executor& on, const core::normalize_attention_problem& p) {
   const auto* const states = static_cast<const max_sum<A>*>(p.states.data);
   core::with_real(p.out.type, [&]<class Out>(Out) {
     if constexpr (std::is_same_v<core::arithmetic_t<Out>, A>) {
-    over_tensor_rows(on, p.weighted, p.out,
-                     [&](std::int64_t r, std::int64_t from, std::int64_t to) {
-                       const auto result = core::attention_result<A>::of(states[r], p.policy);
-                       const A* const o = static_cast<const A*>(p.weighted.data) + from;
-                       Out* const out = static_cast<Out*>(p.out.data) + to;
-                       for (std::int64_t i = 0; i < p.out.dim; ++i) {
-                         out[i] = static_cast<Out>(result.of_weighted(o[i]));
-                       }
-                     });
+      over_tensor_rows(on, p.weighted, p.out,
+                       [&](std::int64_t r, std::int64_t from, std::int64_t to) {
+                         const auto result = core::attention_result<A>::of(states[r], p.policy);
+                         const A* const o = static_cast<const A*>(p.weighted.data) + from;
+                         Out* const out = static_cast<Out*>(p.out.data) + to;
+                         for (std::int64_t i = 0; i < p.out.dim; ++i) {
+                           out[i] = static_cast<Out>(result.of_weighted(o[i]));
+                         }
+                       });
     }
   });
 }

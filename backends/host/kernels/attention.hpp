@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Attention over a range of keys: a block of keys is transposed, so that the lanes of a product are
-/// keys; the block's scores of all rows wait in the cache for their maxima; their exponentials
+/// Attention over a range of keys: a block of keys is transposed, so that the lanes of a product
+/// are keys; the block's scores of all rows wait in the cache for their maxima; their exponentials
 /// multiply the values, where lanes are columns. A row's numbers are the same in any company: each
 /// of its products and sums is made in the order of dimensions or keys, and blocks begin at
 /// multiples of their length.
@@ -28,16 +28,15 @@ SOFTFOLD_INLINE float widened(f16_bits x) {
   const std::uint32_t magnitude = x.bits & 0x7fffU;
   const float scaled = __builtin_bit_cast(float, magnitude << 13) * 0x1p112F;
   const std::uint32_t finite = __builtin_bit_cast(std::uint32_t, scaled);
-  return __builtin_bit_cast(
-      float, sign | (magnitude >= 0x7c00U ? magnitude << 13 | 0x7f800000U : finite));
+  return __builtin_bit_cast(float,
+                            sign | (magnitude >= 0x7c00U ? magnitude << 13 | 0x7f800000U : finite));
 }
 
 /// sums[r][c] += the sum over i < n of a[i a_step + r a_row] b[i b_step + c]: a tile of registers.
 template <int rows, int vectors, class A>
-SOFTFOLD_INLINE void multiply_tile(const A* a, std::int64_t a_step, std::int64_t a_row, const A* b,
-                                   std::int64_t b_step, std::int64_t n,
-                                   vec<A> (&sums)[static_cast<unsigned>(rows)]
-                                                 [static_cast<unsigned>(vectors)]) {
+SOFTFOLD_INLINE void multiply_tile(
+    const A* a, std::int64_t a_step, std::int64_t a_row, const A* b, std::int64_t b_step,
+    std::int64_t n, vec<A> (&sums)[static_cast<unsigned>(rows)][static_cast<unsigned>(vectors)]) {
   using V = vec<A>;
   for (std::int64_t i = 0; i < n; ++i) {
     V right[static_cast<unsigned>(vectors)];

@@ -334,9 +334,9 @@ struct attention_rows {
   /// The states: the arithmetic's numbers, but for sums.
   void* max;
   double* sum;
-  void* weighted;       ///< [rows, weighted_stride]
+  void* weighted;                ///< [rows, weighted_stride]
   std::int64_t weighted_stride;  ///< v_dim, rounded up to a multiple of attention_padding
-  void* scratch;        ///< attention_scratch_elements() of the arithmetic's, aligned to 64 bytes
+  void* scratch;  ///< attention_scratch_elements() of the arithmetic's, aligned to 64 bytes
 };
 inline constexpr int attention_row_block = 96;
 inline constexpr int attention_key_block = 128;
