@@ -11,13 +11,13 @@
 
 static int failures = 0;
 
-#define EXPECT(condition)                                                    \
-  do {                                                                       \
-    if (!(condition)) {                                                      \
-      printf("line %d: not so: %s (last error: %s)\n", __LINE__, #condition, \
-             softfold_last_error());                                         \
-      ++failures;                                                            \
-    }                                                                        \
+#define EXPECT(condition)                                                                    \
+  do {                                                                                       \
+    if (!(condition)) {                                                                      \
+      printf("line %d: not so: %s (last error: %s)\n", __LINE__, #condition,                 \
+             softfold_last_error());                                                         \
+      ++failures;                                                                            \
+    }                                                                                        \
   } while (0)
 
 #define OK(call) EXPECT((call) == SOFTFOLD_SUCCESS)
@@ -26,8 +26,9 @@ static int failures = 0;
 static void expect_failure(int line, softfold_status found, softfold_status status,
                            const char* part) {
   if (found != status || strstr(softfold_last_error(), part) == NULL) {
-    printf("line %d: status %s, expected %s; \"%s\" in \"%s\"\n", line, softfold_status_name(found),
-           softfold_status_name(status), part, softfold_last_error());
+    printf("line %d: status %s, expected %s; \"%s\" in \"%s\"\n", line,
+           softfold_status_name(found), softfold_status_name(status), part,
+           softfold_last_error());
     ++failures;
   }
 }
@@ -324,8 +325,7 @@ static void check_states(softfold_queue* queue, struct device x_memory) {
   OK(softfold_row_states_to_bytes(half[1], bytes, size, &size));
   OK(softfold_row_states_from_bytes(bytes, size, &received));
   OK(softfold_row_states_combine(queue, half[0], received));
-  FAILS(SOFTFOLD_INVALID_ARGUMENT, "columns",
-        softfold_row_states_combine(queue, half[0], received));
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "columns", softfold_row_states_combine(queue, half[0], received));
   softfold_row_states_destroy(received);
   FAILS(SOFTFOLD_INVALID_DATA, "truncated",
         softfold_row_states_from_bytes(bytes, size - 1, &received));
@@ -506,8 +506,7 @@ static void check_errors(softfold_queue* queue, struct device x_memory) {
   FAILS(SOFTFOLD_INVALID_ARGUMENT, "x is null", softfold_softmax(queue, NULL, &x, NULL));
   FAILS(SOFTFOLD_INVALID_ARGUMENT, "y is null", softfold_softmax(queue, &x, NULL, NULL));
   wrong.stride = cols - 1;
-  FAILS(SOFTFOLD_INVALID_ARGUMENT, "softmax: x.stride is 3",
-        softfold_softmax(queue, &wrong, &x, NULL));
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "softmax: x.stride is 3", softfold_softmax(queue, &wrong, &x, NULL));
   wrong = x;
   wrong.type = 256; /* would be f32 if it were cut to 8 bits */
   FAILS(SOFTFOLD_UNSUPPORTED_TYPE, "x.type is 256", softfold_softmax(queue, &wrong, &x, NULL));

@@ -3,6 +3,7 @@
 // nor synchronises, for capture refuses both.
 #include "runtime_api.hpp"
 
+#include <softfold/attention.hpp>
 #include <softfold/softfold.hpp>
 
 #include <doctest/doctest.h>
@@ -132,6 +133,16 @@ TEST_CASE("every entry point is captured and replayed with the same result") {
              sample(
                  q, f.input(), {tokens.data, tokens.type, tokens.rows, 1, tokens.stride},
                  {.top_p = 0.5, .log_probability = {log.data, log.type, log.rows, 1, log.stride}});
+           }},
+          {"attention",
+           [&] {
+             // A query over the first row's columns as keys of 50 dimensions: chunks from 26,000 on.
+             const const_matrix_ref x = f.input();
+             const matrix_ref y = f.output();
+             const std::int64_t dim = 50;
+             const const_tensor_ref keys(x.data, x.type, 1, 1, x.cols / dim, dim, 0, 0, dim);
+             attention(q, const_tensor_ref(x.data, x.type, 1, 1, 1, dim, 0, 0, 0), keys, keys,
+                       tensor_ref(y.data, y.type, 1, 1, 1, dim, 0, 0, 0));
            }},
           {"fold", [&] { fold(q, f.input(), f.states()); }},
           {"normalize", [&] { normalize(q, f.input(), f.states(), f.output()); }},
