@@ -111,7 +111,6 @@ __device__ inline void fold_scores(attention_memory<In, Shape>& memory) {
     s[i] = works ? memory.scores[at][lane + i * lanes_each] : -infinity<A>;
     top = s[i] > top ? s[i] : top;
   }
-#pragma unroll
   for (int mask = lanes_each / 2; mask > 0; mask /= 2) {
     const A other = shuffle_xor(top, mask);
     top = other > top ? other : top;
@@ -127,7 +126,6 @@ __device__ inline void fold_scores(attention_memory<In, Shape>& memory) {
     }
     sum += s[i];
   }
-#pragma unroll
   for (int mask = lanes_each / 2; mask > 0; mask /= 2) {
     sum += shuffle_xor(sum, mask);
   }
