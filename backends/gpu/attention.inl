@@ -146,6 +146,25 @@ __device__ inline void fold_scores(attention_memory<In, Shape>& memory) {
   }
 }
 
+/// Whether sums over tiles carry their roundings along: of f32, whose rows may have many tiles.
+template <class A>
+inline constexpr bool carries_roundings = sizeof(A) == 4;
+
+/// o becomes o factor + more.
+template <class A>
+__device__ inline void add_tile(A& o, A& lost, A factor, A more) {
+  if constexpr (carries_roundings<A>) {
+    const A before = o * factor;
+    const A of_product = fma(o, factor, -before);
+    const A total = before + more;
+    const A added = total - before;
+    lost = fma(lost, factor, of_product + ((before - (total - added)) + (more - added)));
+    o = total;
+  } else {
+    o = fma(o, factor, more);
+  }
+}
+
 template <class In, class Shape>
 __global__ void __launch_bounds__(threads)
     attention_rows(const core::attention_problem p, const attention_parts<arithmetic_t<In>> parts) {
@@ -199,12 +218,15 @@ __global__ void __launch_bounds__(threads)
   const int column = thread % Shape::column_threads;
   const int own_row = thread / Shape::column_threads * Shape::own_rows;
 
+  constexpr bool compensated = carries_roundings<A>;
   A o[Shape::own_rows][Shape::own_columns];
+  A lost[Shape::own_rows][compensated ? Shape::own_columns : 1];
 #pragma unroll
   for (int r = 0; r < Shape::own_rows; ++r) {
 #pragma unroll
     for (int c = 0; c < Shape::own_columns; ++c) {
       o[r][c] = 0;
+      lost[r][compensated ? c : 0] = 0;
     }
   }
   for (std::int64_t begin = first; begin < end; begin += tile_keys) {
@@ -300,13 +322,24 @@ __global__ void __launch_bounds__(threads)
       for (int r = 0; r < Shape::own_rows; ++r) {
 #pragma unroll
         for (int i = 0; i < together; ++i) {
-          o[r][c + i] = fma(o[r][c + i], memory.factor[own_row + r], sums[r][i]);
+          add_tile(o[r][c + i], lost[r][compensated ? c + i : 0], memory.factor[own_row + r],
+                   sums[r][i]);
         }
       }
     }
     __syncthreads();
   }
 
+  if constexpr (compensated) {
+#pragma unroll
+    for (int r = 0; r < Shape::own_rows; ++r) {
+#pragma unroll
+      for (int c = 0; c < Shape::own_columns; ++c) {
+        const A whole = o[r][c] + lost[r][c];
+        o[r][c] = whole == whole ? whole : o[r][c];  // of infinity NaN is lost
+      }
+    }
+  }
   const std::int64_t row_base = (batch * p.k.heads + key_head) * all_rows;
   const std::int64_t rows_of_all = p.q.batches * p.k.heads * all_rows;
 #pragma unroll

@@ -116,6 +116,26 @@ TEST_SUITE("attention") {
     check_attention<In>(q, many);
   }
 
+  TEST_CASE_TEMPLATE("sums of many equal terms", In, float, double) {
+    // Every addition rounds the same way.
+    queue q;
+    for (const std::int64_t queries : {1, 260}) {
+      attention_case<In> c({.queries = queries,
+                            .keys = 9000,
+                            .dim = 2,
+                            .v_dim = 3,
+                            .equal_scores = true,
+                            .seed = 8});
+      for (std::int64_t j = 0; j < 9000; ++j) {
+        for (In& x : c.v.row(0, 0, j)) {
+          x = make<In>(1.0 / 3);
+        }
+      }
+      c.commit();
+      check_attention<In>(q, c);
+    }
+  }
+
   TEST_CASE_TEMPLATE("masks, biases and sinks", In, SOFTFOLD_TEST_INPUT_TYPES) {
     queue q;
     unsigned seed = 20;
