@@ -481,6 +481,39 @@ TEST_SUITE("attention") {
     c.check(out, static_cast<const tensor<float>*>(nullptr), "shared");
   }
 
+  TEST_CASE("strides beyond 2^31 elements") {
+    if (reduced) {
+      return;
+    }
+    queue q;
+    // Two batches of keys and values that are 4 GB apart, of which nothing else is touched.
+    attention_case<bfloat16> c({.batches = 2, .queries = 3, .keys = 20, .seed = 17});
+    const std::int64_t stride = (std::int64_t{1} << 31) + 40;
+    buffer far(q, static_cast<std::size_t>(stride + 2 * 20 * 16) * sizeof(bfloat16));
+    for (std::int64_t b = 0; b < 2; ++b) {
+      for (std::int64_t j = 0; j < 20; ++j) {
+        const auto at = static_cast<std::size_t>(b * stride + j * 32) * sizeof(bfloat16);
+        far.upload(q, c.k.row(b, 0, j).data(), 16 * sizeof(bfloat16), at);
+        far.upload(q, c.v.row(b, 0, j).data(), 16 * sizeof(bfloat16), at + 16 * sizeof(bfloat16));
+      }
+    }
+    auto* const data = static_cast<bfloat16*>(far.data());
+    tensor<bfloat16> near_by(c.output_layout(16), role::output);
+    tensor<bfloat16> out(c.output_layout(16), role::output);
+    attention(q, c.q.view(), c.k.view(), c.v.view(), near_by.view());
+    attention(q, c.q.view(), tensor_view<bfloat16>(data, 2, 1, 20, 16, stride, 0, 32),
+              tensor_view<bfloat16>(data + 16, 2, 1, 20, 16, stride, 0, 32), out.view());
+    q.wait();
+    near_by.download();
+    out.download();
+    for (std::int64_t b = 0; b < 2; ++b) {
+      for (std::int64_t i = 0; i < 3; ++i) {
+        CHECK(same_bits(std::span<const bfloat16>(near_by.row(b, 0, i)),
+                        std::span<const bfloat16>(out.row(b, 0, i))));
+      }
+    }
+  }
+
   TEST_CASE("wrong calls are refused before anything is written") {
     queue q;
     attention_case<float> c({.batches = 2, .heads = 4, .key_heads = 2, .queries = 3, .keys = 8});
