@@ -31,6 +31,7 @@ struct attention_shape {
   static constexpr int rows = rows_;
   static constexpr int own_rows = own_rows_;
   static constexpr int own_columns = own_columns_;
+  static constexpr int own_values = own_rows_ * own_columns_;
   static constexpr int column_threads = threads / (rows / own_rows);
   static constexpr int most_columns = column_threads * own_columns;
 
@@ -146,14 +147,15 @@ __device__ inline void fold_scores(attention_memory<In, Shape>& memory) {
   }
 }
 
-/// Whether sums over tiles carry their roundings along: of f32, whose rows may have many tiles.
-template <class A>
-inline constexpr bool carries_roundings = sizeof(A) == 4;
+/// Whether sums over tiles carry their roundings along, which many tiles would show: where a thread
+/// has registers for them.
+template <class A, class Shape>
+inline constexpr bool carries_roundings = sizeof(A) * Shape::own_values <= 128;
 
 /// o becomes o factor + more.
-template <class A>
+template <bool compensated, class A>
 __device__ inline void add_tile(A& o, A& lost, A factor, A more) {
-  if constexpr (carries_roundings<A>) {
+  if constexpr (compensated) {
     const A before = o * factor;
     const A of_product = fma(o, factor, -before);
     const A total = before + more;
@@ -218,7 +220,7 @@ __global__ void __launch_bounds__(threads)
   const int column = thread % Shape::column_threads;
   const int own_row = thread / Shape::column_threads * Shape::own_rows;
 
-  constexpr bool compensated = carries_roundings<A>;
+  constexpr bool compensated = carries_roundings<A, Shape>;
   A o[Shape::own_rows][Shape::own_columns];
   A lost[Shape::own_rows][compensated ? Shape::own_columns : 1];
 #pragma unroll
@@ -322,8 +324,8 @@ __global__ void __launch_bounds__(threads)
       for (int r = 0; r < Shape::own_rows; ++r) {
 #pragma unroll
         for (int i = 0; i < together; ++i) {
-          add_tile(o[r][c + i], lost[r][compensated ? c + i : 0], memory.factor[own_row + r],
-                   sums[r][i]);
+          add_tile<compensated>(o[r][c + i], lost[r][compensated ? c + i : 0],
+                                memory.factor[own_row + r], sums[r][i]);
         }
       }
     }
