@@ -136,7 +136,7 @@ TEST_CASE("every entry point is captured and replayed with the same result") {
            }},
           {"attention",
            [&] {
-             // A query over the first row's columns as keys of 50 dimensions: chunks from 26,000 on.
+             // The first row's columns as keys of 50 dimensions, in chunks if there are many.
              const const_matrix_ref x = f.input();
              const matrix_ref y = f.output();
              const std::int64_t dim = 50;

@@ -74,12 +74,17 @@ class attention_job {
     // Few blocks: their chunks are spread, too.
     constexpr std::int64_t enough_each = 4;
     const bool splits = on_.threads > 1 && chunks_ > 1 && blocks_ < enough_each * on_.threads;
-    const std::size_t own = scratch_bytes_ + 2 * states_bytes_;
+    const std::size_t lost_bytes =
+        (static_cast<std::size_t>(attention_row_block * stride_) * sizeof(A) + 63) / 64 * 64;
+    const std::size_t own = scratch_bytes_ + 2 * states_bytes_ + lost_bytes;
     const std::size_t all_own = own * static_cast<std::size_t>(on_.threads);
     const std::int64_t tasks = splits ? blocks_ * chunks_ : blocks_;
     std::byte* const memory = on_.scratch.at_least(
         all_own + (splits ? static_cast<std::size_t>(tasks) * states_bytes_ : 0));
     const auto own_of = [&](int slot) { return memory + own * static_cast<std::size_t>(slot); };
+    const auto lost_of = [&](int slot) {
+      return reinterpret_cast<A*>(own_of(slot) + own - lost_bytes);
+    };
     if (!splits) {
       const auto whole = [&](std::int64_t block, int slot) {
         std::byte* const mine = own_of(slot);
@@ -88,10 +93,10 @@ class attention_job {
         for (std::int64_t c = 0; c < chunks_; ++c) {
           fold(block, c, c == 0 ? total : next, mine);
           if (c > 0) {
-            combine(block, total, next);
+            combine(block, total, next, lost_of(slot), c == 1);
           }
         }
-        finish(block, total);
+        finish(block, total, lost_of(slot));
       };
       if (on_.threads == 1 || tasks == 1) {
         for (std::int64_t i = 0; i < tasks; ++i) {
@@ -117,9 +122,9 @@ class attention_job {
       wholes.take_all(slot, [&](std::int64_t block) {
         const states total = part(block * chunks_);
         for (std::int64_t c = 1; c < chunks_; ++c) {
-          combine(block, total, part(block * chunks_ + c));
+          combine(block, total, part(block * chunks_ + c), lost_of(slot), c == 1);
         }
-        finish(block, total);
+        finish(block, total, lost_of(slot));
       });
     });
   }
@@ -190,8 +195,13 @@ class attention_job {
     on_.kernels.attention[input_of(p_.q.type)](&rows);
   }
 
-  void combine(std::int64_t block, const states& total, const states& next) const {
+  /// `lost`: what the additions to the total rounded away, which many chunks would show.
+  void combine(std::int64_t block, const states& total, const states& next, A* lost,
+               bool is_first) const {
     const int rows = place_of(block).rows;
+    if (is_first) {
+      std::fill_n(lost, rows * stride_, A{0});
+    }
     for (int r = 0; r < rows; ++r) {
       if (next.sum[r] == 0) {  // no key
         continue;
@@ -208,13 +218,19 @@ class attention_job {
           total.sum[r] * static_cast<double>(own) + next.sum[r] * static_cast<double>(other);
       A* const to = total.weighted + r * stride_;
       const A* const from = next.weighted + r * stride_;
+      A* const rest = lost + r * stride_;
       for (std::int64_t i = 0; i < p_.v.dim; ++i) {
-        to[i] = to[i] * own + from[i] * other;
+        const A a = to[i] * own;
+        const A b = from[i] * other;
+        const A both = a + b;
+        const A added = both - a;
+        rest[i] = rest[i] * own + ((a - (both - added)) + (b - added));
+        to[i] = both;
       }
     }
   }
 
-  void finish(std::int64_t block, const states& total) const {
+  void finish(std::int64_t block, const states& total, const A* lost) const {
     const place at = place_of(block);
     for (int r = 0; r < at.rows; ++r) {
       const std::int64_t i = at.first + r;
@@ -228,7 +244,9 @@ class attention_job {
       core::with_output<T>(p_.out.type, [&]<class Out>(Out) {
         Out* const out = static_cast<Out*>(p_.out.data) + to;
         for (std::int64_t c = 0; c < p_.v.dim; ++c) {
-          out[c] = static_cast<Out>(finish.value(p_, o[c]));
+          const A whole = chunks_ > 1 ? o[c] + lost[r * stride_ + c] : o[c];
+          // Of infinity NaN is lost.
+          out[c] = static_cast<Out>(finish.value(p_, whole == whole ? whole : o[c]));
         }
       });
     }
