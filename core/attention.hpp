@@ -53,6 +53,25 @@ struct attention_combination {
   }
 };
 
+/// o becomes o factor + more; `lost` is what such steps rounded away, which many of them would
+/// show.
+template <class A>
+SOFTFOLD_HD inline void add_carrying(A& o, A& lost, A factor, A more) {
+  using std::fma;
+  const A before = o * factor;
+  const A of_product = fma(o, factor, -before);
+  const A total = before + more;
+  const A added = total - before;
+  lost = fma(lost, factor, of_product + ((before - (total - added)) + (more - added)));
+  o = total;
+}
+/// o with what was lost; of an infinity that is NaN.
+template <class A>
+SOFTFOLD_HD inline A with_lost(A o, A lost) {
+  const A whole = o + lost;
+  return whole == whole ? whole : o;
+}
+
 /// The monoid of states with `dim` values: max_sum_monoid with the weighted sum beside it.
 template <class A>
 struct attention_monoid {

@@ -152,21 +152,6 @@ __device__ inline void fold_scores(attention_memory<In, Shape>& memory) {
 template <class A, class Shape>
 inline constexpr bool carries_roundings = sizeof(A) * Shape::own_values <= 128;
 
-/// o becomes o factor + more.
-template <bool compensated, class A>
-__device__ inline void add_tile(A& o, A& lost, A factor, A more) {
-  if constexpr (compensated) {
-    const A before = o * factor;
-    const A of_product = fma(o, factor, -before);
-    const A total = before + more;
-    const A added = total - before;
-    lost = fma(lost, factor, of_product + ((before - (total - added)) + (more - added)));
-    o = total;
-  } else {
-    o = fma(o, factor, more);
-  }
-}
-
 template <class In, class Shape>
 __global__ void __launch_bounds__(threads)
     attention_rows(const core::attention_problem p, const attention_parts<arithmetic_t<In>> parts) {
@@ -324,8 +309,13 @@ __global__ void __launch_bounds__(threads)
       for (int r = 0; r < Shape::own_rows; ++r) {
 #pragma unroll
         for (int i = 0; i < together; ++i) {
-          add_tile<compensated>(o[r][c + i], lost[r][compensated ? c + i : 0],
-                                memory.factor[own_row + r], sums[r][i]);
+          A& own = o[r][c + i];
+          const A factor = memory.factor[own_row + r];
+          if constexpr (compensated) {
+            core::add_carrying(own, lost[r][c + i], factor, sums[r][i]);
+          } else {
+            own = fma(own, factor, sums[r][i]);
+          }
         }
       }
     }
@@ -337,8 +327,7 @@ __global__ void __launch_bounds__(threads)
     for (int r = 0; r < Shape::own_rows; ++r) {
 #pragma unroll
       for (int c = 0; c < Shape::own_columns; ++c) {
-        const A whole = o[r][c] + lost[r][c];
-        o[r][c] = whole == whole ? whole : o[r][c];  // of infinity NaN is lost
+        o[r][c] = core::with_lost(o[r][c], lost[r][c]);
       }
     }
   }

@@ -244,9 +244,8 @@ class attention_job {
       core::with_output<T>(p_.out.type, [&]<class Out>(Out) {
         Out* const out = static_cast<Out*>(p_.out.data) + to;
         for (std::int64_t c = 0; c < p_.v.dim; ++c) {
-          const A whole = chunks_ > 1 ? o[c] + lost[r * stride_ + c] : o[c];
-          // Of infinity NaN is lost.
-          out[c] = static_cast<Out>(finish.value(p_, whole == whole ? whole : o[c]));
+          const A whole = chunks_ > 1 ? core::with_lost(o[c], lost[r * stride_ + c]) : o[c];
+          out[c] = static_cast<Out>(finish.value(p_, whole));
         }
       });
     }

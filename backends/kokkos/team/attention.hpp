@@ -30,6 +30,7 @@ struct attention_rows {
     A scores[attention_tile];
     A weights[attention_tile];
     A weighted[core::most_attention_dim];
+    A lost[core::most_attention_dim];
   };
 
   core::attention_problem p;
@@ -50,6 +51,7 @@ struct attention_rows {
     const In* const v = static_cast<const In*>(p.v.data) + core::offset_of(p.v, row.batch, head, 0);
     for (std::int64_t c = lane; c < p.v.dim; c += lanes) {
       mine.weighted[c] = 0;
+      mine.lost[c] = 0;
     }
     // Every thread knows the maximum and the sum.
     A max = -infinity<A>;
@@ -90,7 +92,7 @@ struct attention_rows {
             more = fma(mine.weights[j], widen(v[(begin + j) * p.v.token_stride + c]), more);
           }
         }
-        mine.weighted[c] = fma(mine.weighted[c], factor, more);
+        core::add_carrying(mine.weighted[c], mine.lost[c], factor, more);
       }
       sum = sum * static_cast<double>(factor) + static_cast<double>(tile_sum);
       max = top;
@@ -103,7 +105,8 @@ struct attention_rows {
     }
     const std::int64_t to = core::offset_of(p.out, row.batch, row.head, row.token);
     for (std::int64_t c = lane; c < p.v.dim; c += lanes) {
-      core::write_real(p.out.data, p.out.type, to + c, finish.value(p, mine.weighted[c]));
+      core::write_real(p.out.data, p.out.type, to + c,
+                       finish.value(p, core::with_lost(mine.weighted[c], mine.lost[c])));
     }
   }
 };
