@@ -69,7 +69,7 @@ class attention_fold {
 
  public:
   explicit SOFTFOLD_INLINE attention_fold(const attention_rows& given)
-      : p(given),
+      : p_(given),
         q_(static_cast<A*>(given.scratch)),
         k_(q_ + attention_row_block * attention_padded(given.dim)),
         v_(k_ + block * attention_padded(given.dim)),
@@ -80,41 +80,41 @@ class attention_fold {
         exponential_(frame{}) {}
 
   SOFTFOLD_INLINE void run() {
-    std::int64_t first = p.end;
-    std::int64_t last = p.begin;
-    for (int r = 0; r < p.rows; ++r) {
+    std::int64_t first = p_.end;
+    std::int64_t last = p_.begin;
+    for (int r = 0; r < p_.rows; ++r) {
       max_[r] = -infinity<A>;
-      p.sum[r] = 0;
-      if (p.first[r] < p.last[r]) {
-        first = p.first[r] < first ? p.first[r] : first;
-        last = p.last[r] > last ? p.last[r] : last;
+      p_.sum[r] = 0;
+      if (p_.first[r] < p_.last[r]) {
+        first = p_.first[r] < first ? p_.first[r] : first;
+        last = p_.last[r] > last ? p_.last[r] : last;
       }
     }
     const V zero(A{0});
-    for (std::int64_t i = 0; i < p.rows * p.weighted_stride; i += lanes) {
+    for (std::int64_t i = 0; i < p_.rows * p_.weighted_stride; i += lanes) {
       zero.store(weighted_ + i);
     }
-    first = first < p.begin ? p.begin : first;
-    last = last > p.end ? p.end : last;
+    first = first < p_.begin ? p_.begin : first;
+    last = last > p_.end ? p_.end : last;
     if (first >= last) {
       return;
     }
     pack_queries();
     for (std::int64_t begin = first / block * block; begin < last; begin += block) {
-      const std::int64_t left = p.end - begin;
+      const std::int64_t left = p_.end - begin;
       fold_block(begin, static_cast<int>(left < block ? left : block));
     }
   }
 
  private:
   SOFTFOLD_INLINE const T* query(int r) const {
-    return static_cast<const T*>(p.q) + p.q_offsets[r];
+    return static_cast<const T*>(p_.q) + p_.q_offsets[r];
   }
   SOFTFOLD_INLINE const T* key(std::int64_t j) const {
-    return static_cast<const T*>(p.k) + j * p.k_stride;
+    return static_cast<const T*>(p_.k) + j * p_.k_stride;
   }
   SOFTFOLD_INLINE const T* value(std::int64_t j) const {
-    return static_cast<const T*>(p.v) + j * p.v_stride;
+    return static_cast<const T*>(p_.v) + j * p_.v_stride;
   }
 
   /// Calls body(constant<rows>, first row) for tiles of rows.
@@ -143,11 +143,11 @@ class attention_fold {
 
   /// Element i of row r of a tile that begins at row t: q_[t dim + i rows + r - t].
   void pack_queries() {
-    over_tiles(p.rows, [&](auto rows, int t) {
-      A* const to = q_ + t * p.dim;
+    over_tiles(p_.rows, [&](auto rows, int t) {
+      A* const to = q_ + t * p_.dim;
       for (int r = 0; r < rows.value; ++r) {
         const T* const from = query(t + r);
-        for (int i = 0; i < p.dim; ++i) {
+        for (int i = 0; i < p_.dim; ++i) {
           to[i * rows.value + r] = widened(from[i]);
         }
       }
@@ -159,9 +159,9 @@ class attention_fold {
   void pack_keys(std::int64_t begin, int count) {
     const V zero(A{0});
     for (int j = 0; j < count; j += lanes) {
-      A* const to = k_ + (j / panel) * std::int64_t{p.dim} * panel + j % panel;
-      for (int i = 0; i < p.dim; i += lanes) {
-        const int here = p.dim - i < lanes ? p.dim - i : lanes;
+      A* const to = k_ + (j / panel) * std::int64_t{p_.dim} * panel + j % panel;
+      for (int i = 0; i < p_.dim; i += lanes) {
+        const int here = p_.dim - i < lanes ? p_.dim - i : lanes;
         V tile[static_cast<unsigned>(lanes)];
 #pragma GCC unroll 16
         for (int l = 0; l < lanes; ++l) {
@@ -182,8 +182,8 @@ class attention_fold {
     const int used = (count + lanes - 1) / lanes * lanes;
     const int end = (count + panel - 1) / panel * panel;
     for (int j = used; j < end; j += lanes) {
-      A* const to = k_ + (j / panel) * std::int64_t{p.dim} * panel + j % panel;
-      for (int i = 0; i < p.dim; ++i) {
+      A* const to = k_ + (j / panel) * std::int64_t{p_.dim} * panel + j % panel;
+      for (int i = 0; i < p_.dim; ++i) {
         zero.store(to + i * panel);
       }
     }
@@ -198,13 +198,13 @@ class attention_fold {
   block_values values_of(std::int64_t begin, int count) {
     const V zero(A{0});
     V spoiled = zero;  // NaN where one is not finite
-    const std::int64_t padded = p.weighted_stride;
-    const bool packs = sizeof(T) != sizeof(A) || p.v_dim % attention_padding != 0;
+    const std::int64_t padded = p_.weighted_stride;
+    const bool packs = sizeof(T) != sizeof(A) || p_.v_dim % attention_padding != 0;
     for (int j = 0; j < count; ++j) {
       const T* const from = value(begin + j);
       A* const to = v_ + j * padded;
       int i = 0;
-      for (; i + lanes <= p.v_dim; i += lanes) {
+      for (; i + lanes <= p_.v_dim; i += lanes) {
         const V x = V::load(from + i);
         spoiled = fma(x, zero, spoiled);
         if (packs) {
@@ -213,7 +213,7 @@ class attention_fold {
       }
       if (packs) {
         for (; i < padded; i += lanes) {
-          const V x = i < p.v_dim ? V::load(from + i, p.v_dim - i, zero) : zero;
+          const V x = i < p_.v_dim ? V::load(from + i, p_.v_dim - i, zero) : zero;
           spoiled = fma(x, zero, spoiled);
           x.store(to + i);
         }
@@ -222,7 +222,7 @@ class attention_fold {
     const bool finite = V::bits(unordered(spoiled, spoiled)) == 0;
     if constexpr (sizeof(T) == sizeof(A)) {
       if (!packs) {
-        return {value(begin), p.v_stride, finite};
+        return {value(begin), p_.v_stride, finite};
       }
     }
     return {v_, padded, finite};
@@ -230,8 +230,8 @@ class attention_fold {
 
   void fold_block(std::int64_t begin, int count) {
     pack_keys(begin, count);
-    const V scale(static_cast<A>(p.scale));
-    over_tiles(p.rows, [&](auto rows, int t) {
+    const V scale(static_cast<A>(p_.scale));
+    over_tiles(p_.rows, [&](auto rows, int t) {
       constexpr int n = decltype(rows)::value;
       for (int j = 0; j < count; j += panel) {
         V sums[static_cast<unsigned>(n)][static_cast<unsigned>(most_vectors)];
@@ -242,9 +242,9 @@ class attention_fold {
             sums[r][c] = V(A{0});
           }
         }
-        multiply_tile<n, most_vectors, A>(q_ + t * p.dim, n, 1,
-                                          k_ + (j / panel) * std::int64_t{p.dim} * panel, panel,
-                                          p.dim, sums);
+        multiply_tile<n, most_vectors, A>(q_ + t * p_.dim, n, 1,
+                                          k_ + (j / panel) * std::int64_t{p_.dim} * panel, panel,
+                                          p_.dim, sums);
 #pragma GCC unroll 6
         for (int r = 0; r < n; ++r) {
 #pragma GCC unroll 4
@@ -254,7 +254,7 @@ class attention_fold {
         }
       }
     });
-    for (int r = 0; r < p.rows; ++r) {
+    for (int r = 0; r < p_.rows; ++r) {
       factors_[r] = fold_scores(r, begin, count);
     }
     const block_values v = values_of(begin, count);
@@ -277,8 +277,8 @@ class attention_fold {
   /// A row's products to exponentials; returns what its earlier sums are multiplied with.
   A fold_scores(int r, std::int64_t begin, int count) {
     A* const s = scores_ + r * block;
-    const std::int64_t below = p.first[r] - begin;
-    const std::int64_t above = p.last[r] - begin;
+    const std::int64_t below = p_.first[r] - begin;
+    const std::int64_t above = p_.last[r] - begin;
     const int lo = below <= 0 ? 0 : below < count ? static_cast<int>(below) : count;
     const int hi = above >= count ? count : above > lo ? static_cast<int>(above) : lo;
     const V none(-infinity<A>);
@@ -289,31 +289,31 @@ class attention_fold {
       }
       return A{1};
     }
-    if (p.softcap != 0) {
-      const A cap = static_cast<A>(p.softcap);
+    if (p_.softcap != 0) {
+      const A cap = static_cast<A>(p_.softcap);
       for (int j = lo; j < hi; ++j) {
         s[j] = core::softcapped(s[j], cap);
       }
     }
-    if (p.bias != nullptr) {
-      switch (p.bias_type) {
+    if (p_.bias != nullptr) {
+      switch (p_.bias_type) {
         case input_f32:
-          add_bias<float>(s, p.bias[r], begin, lo, hi);
+          add_bias<float>(s, p_.bias[r], begin, lo, hi);
           break;
         case input_f64:
-          add_bias<double>(s, p.bias[r], begin, lo, hi);
+          add_bias<double>(s, p_.bias[r], begin, lo, hi);
           break;
         case input_f16:
-          add_bias<f16_bits>(s, p.bias[r], begin, lo, hi);
+          add_bias<f16_bits>(s, p_.bias[r], begin, lo, hi);
           break;
         default:
-          add_bias<bf16_bits>(s, p.bias[r], begin, lo, hi);
+          add_bias<bf16_bits>(s, p_.bias[r], begin, lo, hi);
       }
     }
-    if (p.slope != nullptr) {
-      const A slope = static_cast<A>(p.slope[r]);
+    if (p_.slope != nullptr) {
+      const A slope = static_cast<A>(p_.slope[r]);
       for (int j = lo; j < hi; ++j) {
-        const std::int64_t distance = p.position[r] - begin - j;
+        const std::int64_t distance = p_.position[r] - begin - j;
         s[j] -= slope * static_cast<A>(distance < 0 ? -distance : distance);
       }
     }
@@ -355,7 +355,7 @@ class attention_fold {
     if (before != top) {
       factor = before == -infinity<A> ? A{0} : exponential_.exp(V(before - top)).first_lane();
     }
-    p.sum[r] = p.sum[r] * static_cast<double>(factor) + static_cast<double>(sum.reduce_add());
+    p_.sum[r] = p_.sum[r] * static_cast<double>(factor) + static_cast<double>(sum.reduce_add());
     return factor;
   }
 
@@ -373,7 +373,7 @@ class attention_fold {
                                     sums);
 #pragma GCC unroll 6
     for (int r = 0; r < rows; ++r) {
-      A* const to = weighted_ + (t + r) * p.weighted_stride + column;
+      A* const to = weighted_ + (t + r) * p_.weighted_stride + column;
       const V factor(factors_[t + r]);
 #pragma GCC unroll 4
       for (int c = 0; c < vectors; ++c) {
@@ -383,13 +383,13 @@ class attention_fold {
   }
 
   void add_values(const block_values& v, int count) {
-    over_tiles(p.rows, [&](auto rows, int t) {
+    over_tiles(p_.rows, [&](auto rows, int t) {
       constexpr int n = decltype(rows)::value;
       std::int64_t column = 0;
-      for (; column + panel <= p.weighted_stride; column += panel) {
+      for (; column + panel <= p_.weighted_stride; column += panel) {
         add_tile<n, most_vectors>(v, count, t, column);
       }
-      for (; column < p.weighted_stride; column += lanes) {
+      for (; column < p_.weighted_stride; column += lanes) {
         add_tile<n, 1>(v, count, t, column);
       }
     });
@@ -397,9 +397,9 @@ class attention_fold {
 
   /// The same, where values are not finite: keys of exponential 0 add nothing.
   void add_existing_values(const block_values& v, int count) {
-    for (int r = 0; r < p.rows; ++r) {
+    for (int r = 0; r < p_.rows; ++r) {
       const V factor(factors_[r]);
-      for (std::int64_t column = 0; column < p.weighted_stride; column += lanes) {
+      for (std::int64_t column = 0; column < p_.weighted_stride; column += lanes) {
         V sum(A{0});
         for (int j = 0; j < count; ++j) {
           const A e = scores_[r * block + j];
@@ -407,13 +407,13 @@ class attention_fold {
             sum = fma(V(e), V::load(v.data + j * v.stride + column), sum);
           }
         }
-        A* const to = weighted_ + r * p.weighted_stride + column;
+        A* const to = weighted_ + r * p_.weighted_stride + column;
         fma(V::load(to), factor, sum).store(to);
       }
     }
   }
 
-  const attention_rows& p;
+  const attention_rows& p_;
   A* q_;
   A* k_;
   A* v_;
