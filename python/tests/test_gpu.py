@@ -229,13 +229,11 @@ def test_captured_in_a_graph(shape):
             assert torch.equal(found, expected)
     with torch.cuda.stream(stream):  # needs more memory than the graph has
         softfold.softmax_topk(torch.randn(64, 1_000_000, device="cuda"), 1000)
-        filling = [torch.full((1 << 20,), torch.nan, device="cuda") for _ in range(50)]
-    torch.cuda.synchronize()
+    torch.cuda.synchronize()  # now memory that was freed is the device's again
     x.copy_(torch.randn(shape, generator=torch.Generator().manual_seed(5)))
     graph.replay()
     for found, expected in zip(captured, work()):
         assert torch.equal(found, expected)
-    del filling
 
 
 def test_a_capture_that_would_have_to_allocate_says_so():

@@ -67,6 +67,11 @@ def test_versions_are_one():
     assert (HERE / "py.typed").exists()
 
 
+def test_the_licence_is_in_it():
+    (licence,) = (f for f in importlib.metadata.files("softfold") if f.name == "LICENSE")
+    assert "Apache License" in licence.read_text()
+
+
 def test_the_modules_functions_are_private():
     import subprocess
 

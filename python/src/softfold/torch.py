@@ -330,6 +330,7 @@ def _setup(arguments_before_edits, keeps_output):
         x = None if keeps_output and not keyword_only_inputs["softcap"] else inputs[0]
         ctx.save_for_backward(x, kept, *tensors[:3])
         ctx.options, ctx.dtype = keyword_only_inputs, inputs[0].dtype
+        ctx.of_bias = tensors[0] is not None and tensors[0].requires_grad
         if isinstance(output, tuple):
             ctx.mark_non_differentiable(output[1])
 
@@ -346,7 +347,7 @@ def _register(name, keeps_output=False, others=0):
             x, kept, *tensors = ctx.saved_tensors
             edits = _Edited(tensors, ctx.options)
             dz = gradient(x, kept, edits, ctx.options, dy)
-            dx, dbias = edits.of_inputs(x, dz, ctx.dtype, ctx.needs_input_grad[1 + others])
+            dx, dbias = edits.of_inputs(x, dz, ctx.dtype, ctx.of_bias)
             return (dx, *[None] * others, dbias, *[None] * (len(_TENSORS) - 1))
 
         torch.library.register_autograd(
