@@ -204,10 +204,11 @@ def drawn(cases, about):
     for case in cases:
         function, dtype, shape = in_words(case)
         peers = [p for p in PEERS if p in case["seconds"]]
-        middle = y + (BAR * len(peers)) / 2
+        spare = max(0, 26 - BAR * len(peers)) / 2  # two lines of text are 26 high
+        middle = y + spare + BAR * len(peers) / 2
         out.append(plot._text(LEFT - 8, middle - 1, f"{function}, {dtype}", "end"))
         out.append(plot._text(LEFT - 8, middle + 12, shape.replace("x", "×"), "end"))
-        y += max(0, 26 - BAR * len(peers)) / 2
+        y += spare
         for peer in peers:
             factor = case["seconds"][peer] / case["seconds"]["softfold"]
             right = across(factor)
@@ -215,7 +216,7 @@ def drawn(cases, about):
                        f'fill="{COLOURS[peer]}"/>')  # fmt: skip
             out.append(plot._text(right + 4, y + BAR - 3, f"{factor:.1f}"))
             y += BAR
-        y += max(0, 26 - BAR * len(peers)) / 2 + GAP
+        y += spare + GAP
     grid = [plot._line(across(t), TOP - 6, across(t), y, 0.3) for t in ticks]
     grid += [plot._text(across(t), y + 14, str(t), "middle") for t in ticks]
     legend, x = [plot._text(8, 16, "Time of others, in times of softfold's", weight="bold")], 300

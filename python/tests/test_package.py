@@ -5,6 +5,7 @@ import ast
 import doctest
 import importlib
 import importlib.metadata
+import operator
 import pathlib
 import re
 
@@ -24,9 +25,9 @@ def run_examples(text, name, names):
     assert results.failed == 0, "".join(output)
 
 
-@pytest.mark.parametrize("name", softfold.__all__)
+@pytest.mark.parametrize("name", [*softfold.__all__, "States.fold"])
 def test_examples(name):
-    run_examples(getattr(softfold, name).__doc__, name, dict(vars(softfold)))
+    run_examples(operator.attrgetter(name)(softfold).__doc__, name, dict(vars(softfold)))
 
 
 @pytest.mark.parametrize("name", ["torch", "jax"])
