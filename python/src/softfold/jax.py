@@ -9,7 +9,7 @@ row that they edit has none with them.
 >>> import jax, jax.numpy as jnp, softfold.jax
 >>> jax.grad(lambda x: softfold.jax.softmax(x)[0])(jnp.zeros(2, jnp.float32))
 Array([ 0.25, -0.25], dtype=float32)
->>> softfold.jax.softmax(jnp.zeros((2, 2)), causal="top_left")
+>>> softfold.jax.softmax(jnp.zeros((2, 2), jnp.float32), causal="top_left")
 Array([[1. , 0. ],
        [0.5, 0.5]], dtype=float32)"""
 
