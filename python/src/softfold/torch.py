@@ -419,19 +419,23 @@ def _(x, _, edits, options, dy):
 
 # ---- functions ----
 
+_Tensor, _is_compiling = torch.Tensor, torch.compiler.is_compiling
+_are_transforms_active = torch._C._are_functorch_transforms_active
 
-def _plain(x, edits):
+
+def _needs_gradient(x):
+    return isinstance(x, torch.Tensor) and x.requires_grad and torch.is_grad_enabled()
+
+
+def _plain(x, edits=None):
     """Whether nothing but the result is wanted: no gradient, no trace, no tensor of another kind."""
-    if (
-        type(x) is not torch.Tensor
-        or torch.compiler.is_compiling()
-        or torch._C._are_functorch_transforms_active()
-    ):
-        return False
-    if not torch.is_grad_enabled():
-        return True
-    bias = edits.get("bias") if edits else None
-    return not (x.requires_grad or isinstance(bias, torch.Tensor) and bias.requires_grad)
+    return (
+        type(x) is _Tensor
+        and not _is_compiling()
+        and not (x.requires_grad and torch.is_grad_enabled())
+        and not (edits and _needs_gradient(edits.get("bias")))
+        and not _are_transforms_active()
+    )
 
 
 def _check_dim(function, x, dim):
@@ -446,6 +450,8 @@ def softmax(x, dim=-1, *, scale=1.0, empty_row="nan", dtype=None, **edits):
     """softfold.softmax with a gradient. dtype is the result's: x's or torch.float32."""
     if dim != -1:
         _check_dim("softmax", x, dim)
+    if not edits and _plain(x):  # without keywords to be unpacked, which costs more than the rest
+        return _softfold.softmax(x, scale=scale, empty_row=empty_row, out_dtype=dtype)
     if _plain(x, edits):
         return _softfold.softmax(x, scale=scale, empty_row=empty_row, out_dtype=dtype, **edits)
     tensors, numbers = _of_edits("softmax", edits)
@@ -456,6 +462,8 @@ def log_softmax(x, dim=-1, *, scale=1.0, empty_row="nan", dtype=None, **edits):
     """softfold.log_softmax with a gradient. dtype is the result's: x's or torch.float32."""
     if dim != -1:
         _check_dim("log_softmax", x, dim)
+    if not edits and _plain(x):
+        return _softfold.log_softmax(x, scale=scale, empty_row=empty_row, out_dtype=dtype)
     if _plain(x, edits):
         return _softfold.log_softmax(x, scale=scale, empty_row=empty_row, out_dtype=dtype, **edits)
     tensors, numbers = _of_edits("log_softmax", edits)
@@ -466,6 +474,8 @@ def logsumexp(x, dim=-1, *, scale=1.0, dtype=None, **edits):
     """softfold.logsumexp with a gradient, 0 for an empty row."""
     if dim != -1:
         _check_dim("logsumexp", x, dim)
+    if not edits and _plain(x):
+        return _softfold.logsumexp(x, scale=scale, out_dtype=dtype)
     if _plain(x, edits):
         return _softfold.logsumexp(x, scale=scale, out_dtype=dtype, **edits)
     tensors, numbers = _of_edits("logsumexp", edits)
@@ -476,6 +486,8 @@ def softmax_topk(x, k, dim=-1, *, scale=1.0, empty_row="nan", dtype=None, **edit
     """softfold.softmax_topk with the gradient of the probabilities."""
     if dim != -1:
         _check_dim("softmax_topk", x, dim)
+    if not edits and _plain(x):
+        return _softfold.softmax_topk(x, k, scale=scale, empty_row=empty_row, out_dtype=dtype)
     if _plain(x, edits):
         return _softfold.softmax_topk(
             x, k, scale=scale, empty_row=empty_row, out_dtype=dtype, **edits
@@ -513,7 +525,7 @@ def sample(
     }  # fmt: skip
     if _plain(x, edits):
         return _softfold.sample(x, **parameters, **options, **edits)
-    if torch.is_grad_enabled() and x.requires_grad:
+    if _needs_gradient(x):
         raise ValueError(
             "sample: x.requires_grad is True, and tokens have no gradient: use x.detach() or "
             "torch.no_grad()"
