@@ -407,9 +407,20 @@ softfold_status softfold_row_states_get(const softfold_row_states* states,
 
 softfold_status softfold_row_states_fold(softfold_queue* queue, softfold_row_states* states,
                                          const softfold_matrix* x_part, int64_t column_offset) {
+  softfold_row_states_fold_options options = SOFTFOLD_ROW_STATES_FOLD_OPTIONS_INIT;
+  options.column_offset = column_offset;
+  return softfold_row_states_fold_with_options(queue, states, x_part, &options);
+}
+
+softfold_status softfold_row_states_fold_with_options(
+    softfold_queue* queue, softfold_row_states* states, const softfold_matrix* x_part,
+    const softfold_row_states_fold_options* options) {
   return guarded([&] {
     const arguments a{"row_states_fold"};
-    a.states("states", states).fold(a.queue(queue), a.matrix("x_part", x_part), column_offset);
+    const auto o =
+        a.options(options, softfold_row_states_fold_options SOFTFOLD_ROW_STATES_FOLD_OPTIONS_INIT);
+    a.states("states", states)
+        .fold(a.queue(queue), a.matrix("x_part", x_part), o.column_offset, a.edits(o.edits));
   });
 }
 

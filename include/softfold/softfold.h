@@ -219,6 +219,14 @@ typedef struct softfold_fold_topk_options {
 #define SOFTFOLD_FOLD_TOPK_OPTIONS_INIT \
   { sizeof(softfold_fold_topk_options), 1.0, 0, NULL }
 
+typedef struct softfold_row_states_fold_options {
+  size_t struct_size;
+  int64_t column_offset;           /**< the column of the whole row that column 0 of the part is */
+  const softfold_row_edits* edits; /**< of the part; NULL: none */
+} softfold_row_states_fold_options;
+#define SOFTFOLD_ROW_STATES_FOLD_OPTIONS_INIT \
+  { sizeof(softfold_row_states_fold_options), 0, NULL }
+
 /** Which elements a filter of softfold_sample counts. */
 enum {
   SOFTFOLD_TOP_K_FIRST = 0, /**< top-p counts what min-p and top-k left */
@@ -484,6 +492,9 @@ SOFTFOLD_C_API softfold_status softfold_row_states_fold(softfold_queue* queue,
                                                         softfold_row_states* states,
                                                         const softfold_matrix* x_part,
                                                         int64_t column_offset);
+SOFTFOLD_C_API softfold_status softfold_row_states_fold_with_options(
+    softfold_queue* queue, softfold_row_states* states, const softfold_matrix* x_part,
+    const softfold_row_states_fold_options* options);
 SOFTFOLD_C_API softfold_status softfold_row_states_combine(softfold_queue* queue,
                                                            softfold_row_states* states,
                                                            const softfold_row_states* more);

@@ -461,8 +461,11 @@ static void check_edits(softfold_queue* queue, struct device x_memory) {
   softfold_row_edits edits = SOFTFOLD_ROW_EDITS_INIT;
   softfold_softmax_options options = SOFTFOLD_SOFTMAX_OPTIONS_INIT;
   softfold_topk_options topk_options = SOFTFOLD_TOPK_OPTIONS_INIT;
+  softfold_row_states_fold_options fold_options = SOFTFOLD_ROW_STATES_FOLD_OPTIONS_INIT;
+  softfold_row_states* states = NULL;
+  softfold_row_states_view view;
   edits.mask = &mask;
-  options.edits = topk_options.edits = &edits;
+  options.edits = topk_options.edits = fold_options.edits = &edits;
   OK(softfold_softmax(queue, &x, &to, &options));
   OK(softfold_topk_with_options(queue, &x, &best, &where, &topk_options));
   fetch(y_memory, y, sizeof y);
@@ -470,6 +473,24 @@ static void check_edits(softfold_queue* queue, struct device x_memory) {
   EXPECT(near(y[0], 1.0 / 3) && near(y[1], 2.0 / 3) && y[2] == 0 && y[3] == 0);
   EXPECT(y[4] == 0 && y[5] == 0 && near(y[6], 0.5) && near(y[7], 0.5));
   EXPECT(indices[0] == 1 && indices[1] == 0 && indices[2] == 2 && indices[3] == 3);
+  OK(softfold_row_states_create(SOFTFOLD_F32, rows, cols, 1.0, &states));
+  fold_options.column_offset = 10;
+  OK(softfold_row_states_fold_with_options(queue, states, &x, &fold_options));
+  view.struct_size = sizeof view;
+  OK(softfold_row_states_get(states, &view));
+  EXPECT(view.columns[0].begin == 10 && view.columns[0].end == 10 + cols);
+  EXPECT(view.indices[0] == 11 && view.indices[1] == 10 && view.indices[2] == -1);
+  EXPECT(view.indices[cols] == 12 && view.indices[cols + 1] == 13 && view.indices[cols + 2] == -1);
+  EXPECT(near(((const float*)view.partials)[1], 1.5) && ((const float*)view.partials)[3] == 2);
+  fold_options.column_offset = -1;
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "column_offset is -1",
+        softfold_row_states_fold_with_options(queue, states, &x, &fold_options));
+  edits.window = 1;
+  fold_options.column_offset = 20;
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "edits.window is 1",
+        softfold_row_states_fold_with_options(queue, states, &x, &fold_options));
+  edits.window = 0;
+  softfold_row_states_destroy(states);
   edits.corner = 7;
   FAILS(SOFTFOLD_INVALID_ARGUMENT, "softmax: edits.corner is 7",
         softfold_softmax(queue, &x, &to, &options));
