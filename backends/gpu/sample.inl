@@ -70,21 +70,19 @@ void run_by_block(executor& on, const core::sample_problem& p, const sample_ways
                 row_source<In>::of(p.x), p, ways);
 }
 
-/// How the rows of a race are cut: into chunks of few columns, so that the last blocks to end leave
-/// little of the device idle, and of fewer where rows are few.
+/// How the rows of a race are cut: enough chunks for the device to be full of them. Each has to
+/// find a bound of its own.
 struct race_cut {
   int chunks;
   std::int64_t columns;  ///< of a chunk
 
   template <class In>
   static race_cut of(const executor& on, const core::sample_problem& p) {
-    constexpr std::int64_t most_columns = std::int64_t{1} << 15;
     constexpr std::int64_t step = std::int64_t{race_threads} * race_columns * race_ahead<In>;
     const std::int64_t steps = std::max<std::int64_t>(divide_up(p.x.cols, step), 1);
     const std::int64_t blocks = std::int64_t{race_resident<In>} * on.properties.multiprocessors;
     const std::int64_t rows = p.x.rows * std::max<std::int64_t>(p.tokens.cols, 1);
-    const std::int64_t wanted = std::max(blocks / rows, divide_up(p.x.cols, most_columns));
-    const std::int64_t each = divide_up(steps, std::clamp<std::int64_t>(wanted, 1, steps));
+    const std::int64_t each = divide_up(steps, std::clamp<std::int64_t>(blocks / rows, 1, steps));
     return {static_cast<int>(divide_up(steps, each)), each * step};
   }
 };
