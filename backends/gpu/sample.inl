@@ -5,7 +5,8 @@
 #include <gpu/job/row_source.hpp>
 #include <gpu/plan/constants.hpp>
 #include <gpu/sampling/lists.hpp>
-#include <gpu/sampling/race.hpp>
+#include <gpu/sampling/race_chunks.hpp>
+#include <gpu/sampling/raw.hpp>
 #include <gpu/sampling/rounds.hpp>
 #include <gpu/sampling/way.hpp>
 #include <gpu/typed.hpp>
@@ -106,8 +107,8 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
   core::sample_problem p = given;
   with_lanes(on.properties.lanes, [&](auto lanes) {
     if (has_raws) {
-      launch_grid(on.stream, sample_raw_rows<lanes(), In>, p.x.rows, round_threads, source,
-                  p.options, raws);
+      launch_grid(on.stream, sample_raw_rows<lanes(), In>, p.x.rows, raw_threads, source, p.options,
+                  raws);
       p.options.lse = {};
       p.options.top_indices = {};
       p.options.top_log_probabilities = {};

@@ -6,6 +6,7 @@
 
 #include <gpu/row/vector_elements.hpp>
 #include <gpu/sampling/race.hpp>
+#include <gpu/sampling/results.hpp>
 #include <gpu/sampling/way.hpp>
 #include <gpu/uninitialised.hpp>
 
@@ -57,10 +58,10 @@ __global__ void __launch_bounds__(list_threads)
     memory.first = z;
     memory.numbers = sampling::row_numbers{};
     const double element = static_cast<double>(x);
-    memory.numbers.kind = element != element                       ? sampling::row_kind::nan
-                          : element == -infinity || z == -infinity ? sampling::row_kind::empty
-                          : element == infinity || z == infinity   ? sampling::row_kind::infinite
-                                                                   : sampling::row_kind::ordinary;
+    memory.numbers.kind = element != element     ? sampling::row_kind::nan
+                          : element == -infinity ? sampling::row_kind::empty
+                          : element == infinity  ? sampling::row_kind::infinite
+                                                 : sampling::row_kind::ordinary;
   }
   __syncthreads();
   const double largest = memory.first;
@@ -113,16 +114,11 @@ __global__ void __launch_bounds__(list_threads)
       memory.columns[0] = best.column;
     }
     __syncthreads();
-    const bool wins = memory.numbers.kept > 0 ? kept && column == memory.columns[0] : thread == 0;
-    if (wins) {
-      const double log = kind != sampling::row_kind::ordinary ? sampling::log_probability_of(kind)
-                         : greedy
+    if (memory.numbers.kept > 0 ? kept && column == memory.columns[0] : thread == 0) {
+      const double log = greedy || kind != sampling::row_kind::ordinary
                              ? 0
                              : sampling::log_probability(largest, z, memory.numbers.kept_weight);
-      const double raw = problem.options.raw_log_probability.data != nullptr
-                             ? raws[row].log_of(static_cast<double>(x))
-                             : log;
-      sampling::write_token(problem, row, draw, memory.numbers.kept > 0 ? column : -1, log, raw);
+      write_drawn<In>(problem, row, draw, {z, column}, kind, log, raws);
     }
     __syncthreads();
   }

@@ -3,7 +3,8 @@
 /// Masses of a row's elements by a block: exact, as docs/sampling.md defines them, or near.
 #pragma once
 
-#include <gpu/sampling/race.hpp>
+#include <gpu/sampling/row_reader.hpp>
+#include <gpu/state/exponential.hpp>
 
 #include <core/sampling.hpp>
 
@@ -125,7 +126,8 @@ struct row_measure {
       memory.exact.before_count = 0;
     }
     __syncthreads();
-    const auto scale_2 = static_cast<float>(scale) * race<In, false>::log2_e;
+    constexpr float log2_e = 1.44269504F;
+    const auto scale_2 = static_cast<float>(scale) * log2_e;
     float own_before = 0;
     float own_whole = 0;
     std::int64_t own_count = 0;

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// The race of a row's elements in f32 arithmetic: 16 random bits of an element bound its key, and
-/// the few elements that can still win are computed as docs/sampling.md says. Rows without filters
-/// race by chunks, one read.
+/// the few elements that can still win are computed as docs/sampling.md says.
 #pragma once
 
-#include <gpu/job/row_source.hpp>
 #include <gpu/row/vector_elements.hpp>
-#include <gpu/sampling/way.hpp>
+#include <gpu/sampling/row_reader.hpp>
 
-#include <core/sample_row.hpp>
+#include <core/sample_problem.hpp>
 
 #include <cstdint>
 #include <limits>
@@ -18,19 +16,21 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-constexpr int race_threads = 256;
-constexpr int race_columns = core::sampling::block_tokens;  ///< consecutive ones of a thread
-
 /// Loads of a thread that are under way: so many times race_columns elements.
 template <class In>
 constexpr int race_ahead = sizeof(In) == 4 ? 2 : 4;
 
-/// Blocks of a race on a multiprocessor: as many as need no memory for registers.
-template <class In>
-constexpr int race_resident = sizeof(In) == 4 ? 3 : 4;
-
 /// A row in which a NaN stands has a runner of this column, which beats all others.
 constexpr std::int64_t nan_column = -1;
+
+/// What a row is whose best runner is this one.
+__device__ inline core::sampling::row_kind kind_of(const core::sampling::runner& best) {
+  using core::sampling::row_kind;
+  return best.column == nan_column                             ? row_kind::nan
+         : best.column == core::sampling::runner{}.column      ? row_kind::empty
+         : best.key == std::numeric_limits<double>::infinity() ? row_kind::infinite
+                                                               : row_kind::ordinary;
+}
 
 /// What a block's threads share.
 template <int threads>
@@ -63,37 +63,6 @@ __device__ inline core::sampling::runner best_of_block(const core::sampling::run
   }
   return best;
 }
-
-/// A row's elements by f32 numbers, race_columns at a time.
-template <class In>
-struct row_reader {
-  const In* x;
-  std::int64_t cols;
-  bool in_vectors;  ///< race_columns elements from a multiple of that on are whole vectors
-
-  __device__ static row_reader of(const In* x, std::int64_t cols) {
-    return {x, cols, reinterpret_cast<std::uintptr_t>(x) % vector_bytes == 0};
-  }
-  /// Those beyond the row are -infinity.
-  __device__ void load(std::int64_t first, float (&to)[race_columns]) const {
-    if (in_vectors && first + race_columns <= cols) {
-      constexpr int width = vector_width<In>;
-#pragma unroll
-      for (int v = 0; v < race_columns / width; ++v) {
-        const block16 vector = load_vector<true>(reinterpret_cast<const block16*>(x + first) + v);
-#pragma unroll
-        for (int i = 0; i < width; ++i) {
-          to[v * width + i] = element_of<In>(vector, i);
-        }
-      }
-      return;
-    }
-#pragma unroll
-    for (int i = 0; i < race_columns; ++i) {
-      to[i] = first + i < cols ? widen(x[first + i]) : -infinity<float>;
-    }
-  }
-};
 
 /// Which elements of a row may win.
 struct race_limits {
@@ -273,79 +242,6 @@ struct race {
     return best_of_block(own, memory.keys, memory.columns);
   }
 };
-
-/// Writes the token of a race that all elements were in. raws: what is wanted of rows as they are,
-/// or null.
-template <class In>
-__device__ inline void write_winner(const core::sample_problem& problem, std::int64_t row,
-                                    std::int64_t draw, const core::sampling::runner& best,
-                                    const raw_row* raws) {
-  const bool exists = best.column != core::sampling::runner{}.column && best.column != nan_column;
-  double raw = std::numeric_limits<double>::quiet_NaN();
-  if (problem.options.raw_log_probability.data != nullptr) {
-    const In* const x = static_cast<const In*>(problem.x.data) + row * problem.x.stride;
-    raw = raws[row].log_of(exists ? static_cast<double>(widen(x[best.column])) : 0);
-  }
-  core::sampling::write_token(problem, row, draw, exists ? best.column : -1, raw, raw);
-}
-
-/// Chunks of rows: their best runners, or the tokens if a chunk is a row.
-template <class In>
-__global__ void __launch_bounds__(race_threads, least_resident(race_resident<In>))
-    race_chunks(const row_source<In> source, const core::sample_problem problem,
-                const sample_ways ways, int chunks, std::int64_t chunk_columns,
-                core::sampling::runner* parts, const raw_row* raws) {
-  __shared__ race_memory<race_threads> memory;
-  let_next_begin();
-  const std::int64_t draw = blockIdx.x / static_cast<unsigned>(chunks) / source.rows;
-  const std::int64_t row = blockIdx.x / static_cast<unsigned>(chunks) % source.rows;
-  const std::int64_t chunk = blockIdx.x % static_cast<unsigned>(chunks);
-  const core::sampling::parameters p = core::sampling::parameters_of(problem.options, row);
-  if (ways.way_of(p) != sample_way::race) {
-    return;
-  }
-  const auto reader = row_reader<In>::of(source.row(row), source.cols);
-  const std::int64_t begin = chunk * chunk_columns;
-  const std::int64_t end =
-      begin + chunk_columns < source.cols ? begin + chunk_columns : source.cols;
-  const auto best = race<In, false>::of(reader, p, draw).template run<false>(begin, end, memory);
-  if (threadIdx.x == 0) {
-    if (chunks == 1) {
-      write_winner<In>(problem, row, draw, best, raws);
-    } else {
-      parts[blockIdx.x] = best;
-    }
-  }
-}
-
-constexpr int finish_threads = 64;
-
-/// The tokens of rows of several chunks.
-template <class In>
-__global__ void __launch_bounds__(finish_threads)
-    race_finish(const core::sample_problem problem, const sample_ways ways, int chunks,
-                const core::sampling::runner* parts, const raw_row* raws) {
-  namespace sampling = core::sampling;
-  __shared__ double keys[finish_threads];
-  __shared__ std::int64_t columns[finish_threads];
-  const std::int64_t draw = blockIdx.x / problem.x.rows;
-  const std::int64_t row = blockIdx.x % problem.x.rows;
-  wait_for_launch_before();
-  if (ways.way_of(sampling::parameters_of(problem.options, row)) != sample_way::race) {
-    return;
-  }
-  sampling::runner own;
-  for (int i = static_cast<int>(threadIdx.x); i < chunks; i += finish_threads) {
-    const sampling::runner other = parts[std::int64_t{blockIdx.x} * chunks + i];
-    if (other.beats(own)) {
-      own = other;
-    }
-  }
-  const sampling::runner best = best_of_block(own, keys, columns);
-  if (threadIdx.x == 0) {
-    write_winner<In>(problem, row, draw, best, raws);
-  }
-}
 
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold::gpu

@@ -5,7 +5,11 @@
 /// cut is does not have to be known, only on which side of it the winner is.
 #pragma once
 
+#include <gpu/job/row_source.hpp>
 #include <gpu/sampling/measure.hpp>
+#include <gpu/sampling/race.hpp>
+#include <gpu/sampling/results.hpp>
+#include <gpu/sampling/way.hpp>
 #include <gpu/uninitialised.hpp>
 
 #include <cstdint>
@@ -115,27 +119,18 @@ __device__ inline void count_kept(const row_reader<In>& row, round_memory& memor
   }
 }
 
+/// The winner's log-probability as the filters leave it, if it is wanted.
 template <class In>
-__device__ inline void write_winner_of_rounds(const core::sample_problem& problem,
-                                              const sample_ways& ways, const raw_row* raws,
-                                              const row_reader<In>& row, std::int64_t r,
-                                              std::int64_t draw, const round_memory& memory) {
+__device__ inline double log_of_winner(const row_reader<In>& row, const sample_ways& ways,
+                                       const round_memory& memory) {
   namespace sampling = core::sampling;
-  const sampling::row_numbers& numbers = memory.numbers;
-  const bool ordinary = numbers.kind == sampling::row_kind::ordinary;
-  const bool exists = ordinary || numbers.kind == sampling::row_kind::infinite;
-  const double x = exists ? static_cast<double>(widen(row.x[memory.winner.column])) : 0;
-  double log = sampling::log_probability_of(numbers.kind);
-  if (ordinary && memory.parameters.temperature == 0) {
-    log = 0;
-  } else if (ordinary && ways.wants_kept) {
-    const double scale = sampling::scale_of<float>(memory.parameters.temperature);
-    log =
-        sampling::log_probability(numbers.largest, sampling::scaled(scale, x), numbers.kept_weight);
+  if (!ways.wants_kept || memory.parameters.temperature == 0 ||
+      memory.numbers.kind != sampling::row_kind::ordinary) {
+    return 0;
   }
-  const bool wants_raw = exists && problem.options.raw_log_probability.data != nullptr;
-  sampling::write_token(problem, r, draw, exists ? memory.winner.column : -1, log,
-                        wants_raw ? raws[r].log_of(x) : log);
+  const double x = static_cast<double>(widen(row.x[memory.winner.column]));
+  const double z = sampling::scaled(sampling::scale_of<float>(memory.parameters.temperature), x);
+  return sampling::log_probability(memory.numbers.largest, z, memory.numbers.kept_weight);
 }
 
 /// Rows of the way sample_way::rounds.
@@ -147,7 +142,6 @@ __global__ void __launch_bounds__(round_threads, least_resident(2))
     return stop_wrong_lanes();
   }
   namespace sampling = core::sampling;
-  constexpr double infinite = std::numeric_limits<double>::infinity();
   __shared__ uninitialised<round_memory> shared;
   round_memory& memory = shared.get();
   const std::int64_t row = blockIdx.x;
@@ -173,10 +167,7 @@ __global__ void __launch_bounds__(round_threads, least_resident(2))
       const float top = core::value_of_key<float>(memory.race.top);
       numbers.largest = race<In, false>::of(reader, p, draw).z_of(top);
       numbers.largest_x = static_cast<double>(top);
-      numbers.kind = winner.column == nan_column                  ? sampling::row_kind::nan
-                     : winner.column == sampling::runner{}.column ? sampling::row_kind::empty
-                     : winner.key == infinite                     ? sampling::row_kind::infinite
-                                                                  : sampling::row_kind::ordinary;
+      numbers.kind = kind_of(winner);
     }
     while (true) {
       if (threadIdx.x == 0) {
@@ -198,61 +189,11 @@ __global__ void __launch_bounds__(round_threads, least_resident(2))
         core::write_integer(given.options.kept.data, given.options.kept.type, row, numbers.kept);
       }
       if (draw < given.tokens.cols) {
-        write_winner_of_rounds(given, ways, raws, reader, row, draw, memory);
+        write_drawn<In>(given, row, draw, memory.winner, numbers.kind,
+                        log_of_winner(reader, ways, memory), raws);
       }
     }
     __syncthreads();
-  }
-}
-
-/// What is wanted of rows as they are, a block each: raws, if tokens need them, and the results.
-template <int lanes, class In>
-__global__ void __launch_bounds__(round_threads, least_resident(2))
-    sample_raw_rows(const row_source<In> source, const sample_options options, raw_row* raws) {
-  if constexpr (!target_has_lanes<lanes>) {
-    return stop_wrong_lanes();
-  }
-  namespace sampling = core::sampling;
-  constexpr double infinite = std::numeric_limits<double>::infinity();
-  __shared__ uninitialised<round_memory> shared;
-  round_memory& memory = shared.get();
-  const std::int64_t row = blockIdx.x;
-  const auto reader = row_reader<In>::of(source.row(row), source.cols);
-  // The race without noise is for the largest element.
-  const sampling::runner best = race<In, false>::of(reader, {.temperature = 0}, 0)
-                                    .template run<false>(0, source.cols, memory.race);
-  if (threadIdx.x == 0) {
-    memory.winner = best;
-  }
-  __syncthreads();
-  const sampling::runner first = memory.winner;
-  raw_row raw = {sampling::row_kind::ordinary, first.key, {}};
-  raw.kind = first.column == nan_column                  ? sampling::row_kind::nan
-             : first.column == sampling::runner{}.column ? sampling::row_kind::empty
-             : first.key == infinite                     ? sampling::row_kind::infinite
-                                                         : sampling::row_kind::ordinary;
-  if (raw.kind == sampling::row_kind::ordinary) {
-    const row_measure<In> measure = {reader, 1, raw.largest, infinite, 0, 0};
-    raw.weight = measure.template exactly<lanes>(memory.measure).whole;
-  }
-  if (threadIdx.x == 0) {
-    raws[row] = raw;
-    if (options.lse.data != nullptr) {
-      const double lse =
-          raw.kind == sampling::row_kind::nan        ? std::numeric_limits<double>::quiet_NaN()
-          : raw.kind == sampling::row_kind::empty    ? -infinite
-          : raw.kind == sampling::row_kind::infinite ? infinite
-                                                     : raw.largest + sampling::log_of(raw.weight);
-      sampling::write_result(options.lse.data, options.lse.type, row, lse);
-    }
-  }
-  const matrix_ref& top = options.top_log_probabilities;
-  if (top.data != nullptr) {
-    for (std::int64_t i = threadIdx.x; i < top.cols; i += blockDim.x) {
-      const std::int64_t at = row * top.stride + i;
-      sampling::write_result(top.data, top.type, at,
-                             raw.log_of(core::real_at<double>(top.data, top.type, at)));
-    }
   }
 }
 

@@ -91,22 +91,5 @@ struct sample_lists {
   matrix_ref columns = {};
 };
 
-/// What is wanted of a row as it is.
-struct raw_row {
-  core::sampling::row_kind kind;
-  double largest;
-  core::sampling::mass weight;
-
-  [[nodiscard]] SOFTFOLD_HD double log_of(double x) const {
-    return kind == core::sampling::row_kind::ordinary
-               ? core::sampling::log_probability(largest, x, weight)
-               : core::sampling::log_probability_of(kind);
-  }
-  static bool is_wanted(const sample_options& o) {
-    return o.lse.data != nullptr || o.raw_log_probability.data != nullptr ||
-           o.top_indices.data != nullptr;
-  }
-};
-
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold::gpu
