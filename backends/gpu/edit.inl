@@ -150,9 +150,6 @@ __device__ inline void change_values(const core::edited_row<A>& row, std::int64_
       if (place >= columns_each) {
         break;
       }
-      if (entry > row.penalty && row.penalty_column(entry - 1) - first == place) {
-        continue;  // of equal columns the first counts
-      }
       A own = 0;  // registers have no index
 #pragma unroll
       for (int i = 0; i < columns_each; ++i) {
