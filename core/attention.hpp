@@ -250,6 +250,12 @@ SOFTFOLD_HD inline std::int64_t offset_of(const Tensor& t, std::int64_t batch, s
                                           std::int64_t token) {
   return batch * t.batch_stride + head * t.head_stride + token * t.token_stride;
 }
+/// The same of a row by its number in [batches, heads, tokens].
+template <class Tensor>
+SOFTFOLD_HD inline std::int64_t offset_of(const Tensor& t, std::int64_t row) {
+  const std::int64_t head = row / t.tokens;
+  return offset_of(t, head / t.heads, head % t.heads, row % t.tokens);
+}
 
 /// A row's results but its values: (m, d) of fold_attention, or the logsumexp; of its state, the
 /// sink included.

@@ -461,15 +461,12 @@ template <class A>
 __global__ void __launch_bounds__(threads)
     attention_combine_states(const core::combine_attention_problem p) {
   const std::int64_t row = blockIdx.x;
-  const std::int64_t token = row % p.weighted.tokens;
-  const std::int64_t head = row / p.weighted.tokens % p.weighted.heads;
-  const std::int64_t batch = row / p.weighted.tokens / p.weighted.heads;
   auto* const state = static_cast<max_sum<A>*>(p.states.data) + row;
   const auto both =
       core::attention_combination<A>::of(*state, static_cast<const max_sum<A>*>(p.more.data)[row]);
-  const A* const more = static_cast<const A*>(p.more_weighted.data) +
-                        core::offset_of(p.more_weighted, batch, head, token);
-  A* const to = static_cast<A*>(p.weighted.data) + core::offset_of(p.weighted, batch, head, token);
+  const A* const more =
+      static_cast<const A*>(p.more_weighted.data) + core::offset_of(p.more_weighted, row);
+  A* const to = static_cast<A*>(p.weighted.data) + core::offset_of(p.weighted, row);
   for (std::int64_t i = threadIdx.x; i < p.weighted.dim; i += threads) {
     to[i] = both.sum(to[i], more[i]);
   }
@@ -483,14 +480,10 @@ template <class A>
 __global__ void __launch_bounds__(threads)
     attention_normalize_states(const core::normalize_attention_problem p) {
   const std::int64_t row = blockIdx.x;
-  const std::int64_t token = row % p.out.tokens;
-  const std::int64_t head = row / p.out.tokens % p.out.heads;
-  const std::int64_t batch = row / p.out.tokens / p.out.heads;
   const auto result =
       core::attention_result<A>::of(static_cast<const max_sum<A>*>(p.states.data)[row], p.policy);
-  const A* const o =
-      static_cast<const A*>(p.weighted.data) + core::offset_of(p.weighted, batch, head, token);
-  const std::int64_t to = core::offset_of(p.out, batch, head, token);
+  const A* const o = static_cast<const A*>(p.weighted.data) + core::offset_of(p.weighted, row);
+  const std::int64_t to = core::offset_of(p.out, row);
   for (std::int64_t i = threadIdx.x; i < p.out.dim; i += threads) {
     core::write_real(p.out.data, p.out.type, to + i, result.of_weighted(o[i]));
   }

@@ -4,6 +4,7 @@
 /// at multiples of their length and their states are combined in their order, so that it does not
 /// show whether one thread works on all chunks of a block or several on some.
 #include <backends/host/parallel.hpp>
+#include <backends/host/row/state.hpp>
 #include <backends/host/run.hpp>
 
 #include <core/attention.hpp>
@@ -22,13 +23,6 @@ namespace {
 
 constexpr std::int64_t chunk_keys = 1024;
 static_assert(chunk_keys % attention_key_block == 0);
-
-int input_of(dtype type) {
-  return type == dtype::f64    ? input_f64
-         : type == dtype::f16  ? input_f16
-         : type == dtype::bf16 ? input_bf16
-                               : input_f32;
-}
 
 /// The states of a block's rows.
 template <class A>
@@ -184,7 +178,7 @@ class attention_job {
                               .position = position,
                               .slope = o.alibi_slopes.data == nullptr ? nullptr : slope,
                               .bias = o.bias.data == nullptr ? nullptr : bias,
-                              .bias_type = input_of(o.bias.type),
+                              .bias_type = input_type_of(o.bias.type),
                               .scale = p_.scale,
                               .softcap = o.softcap,
                               .max = to.max,
@@ -192,7 +186,7 @@ class attention_job {
                               .weighted = to.weighted,
                               .weighted_stride = stride_,
                               .scratch = scratch};
-    on_.kernels.attention[input_of(p_.q.type)](&rows);
+    on_.kernels.attention[input_type_of(p_.q.type)](&rows);
   }
 
   /// `lost`: what the additions to the total rounded away, which many chunks would show.

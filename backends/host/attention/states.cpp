@@ -24,10 +24,7 @@ void over_tensor_rows(executor& on, const const_tensor_ref& a, const const_tenso
   const std::int64_t rows = a.batches * a.heads * a.tokens;
   const auto some = [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
-      const std::int64_t token = r % a.tokens;
-      const std::int64_t head = r / a.tokens % a.heads;
-      const std::int64_t batch = r / a.tokens / a.heads;
-      body(r, core::offset_of(a, batch, head, token), core::offset_of(b, batch, head, token));
+      body(r, core::offset_of(a, r), core::offset_of(b, r));
     }
   };
   constexpr std::int64_t task_elements = 65536;
