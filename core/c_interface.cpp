@@ -241,6 +241,18 @@ softfold_status softfold_sample(softfold_queue* queue, const softfold_matrix* x,
   });
 }
 
+softfold_status softfold_verify(softfold_queue* queue, const softfold_matrix* target,
+                                const softfold_matrix* draft, const softfold_matrix* draft_tokens,
+                                const softfold_matrix* tokens, const softfold_vector* accepted,
+                                const softfold_sample_options* options) {
+  return guarded([&] {
+    const arguments a{"verify"};
+    verify(a.queue(queue), a.matrix("target", target), a.optional_matrix("draft", draft),
+           a.matrix("draft_tokens", draft_tokens), a.matrix("tokens", tokens),
+           a.vector("accepted", accepted), a.sample(options));
+  });
+}
+
 softfold_status softfold_fold(softfold_queue* queue, const softfold_matrix* x_part,
                               const softfold_vector* partials,
                               const softfold_logsumexp_options* options) {
@@ -324,6 +336,46 @@ softfold_status softfold_combine_topk(softfold_queue* queue, const softfold_matr
     combine_topk(a.queue(queue), a.matrix("more_values", more_values),
                  a.matrix("more_indices", more_indices), a.matrix("values", values),
                  a.matrix("indices", indices));
+  });
+}
+
+softfold_status softfold_fold_sample(softfold_queue* queue, const softfold_matrix* x_part,
+                                     softfold_sample_state* states, int64_t rows,
+                                     const softfold_matrix* values, const softfold_matrix* indices,
+                                     const softfold_fold_sample_options* options) {
+  return guarded([&] {
+    const arguments a{"fold_sample"};
+    fold_sample(a.queue(queue), a.matrix("x_part", x_part), states_of(states, rows),
+                a.optional_matrix("values", values), a.optional_matrix("indices", indices),
+                a.fold_sample(options));
+  });
+}
+
+softfold_status softfold_combine_sample(softfold_queue* queue, const softfold_sample_state* more,
+                                        int64_t rows, const softfold_matrix* more_values,
+                                        const softfold_matrix* more_indices,
+                                        softfold_sample_state* states,
+                                        const softfold_matrix* values,
+                                        const softfold_matrix* indices) {
+  return guarded([&] {
+    const arguments a{"combine_sample"};
+    combine_sample(a.queue(queue), states_of(more, rows),
+                   a.optional_matrix("more_values", more_values),
+                   a.optional_matrix("more_indices", more_indices), states_of(states, rows),
+                   a.optional_matrix("values", values), a.optional_matrix("indices", indices));
+  });
+}
+
+softfold_status softfold_finish_sample(softfold_queue* queue, const softfold_sample_state* states,
+                                       int64_t rows, const softfold_matrix* values,
+                                       const softfold_matrix* indices,
+                                       const softfold_vector* tokens,
+                                       const softfold_finish_sample_options* options) {
+  return guarded([&] {
+    const arguments a{"finish_sample"};
+    finish_sample(a.queue(queue), states_of(states, rows), a.optional_matrix("values", values),
+                  a.optional_matrix("indices", indices), a.vector("tokens", tokens),
+                  a.finish_sample(options));
   });
 }
 

@@ -57,6 +57,8 @@ SEAMS = {
     "backends/gpu/combine.inl": ["backends/gpu"],
     "backends/gpu/edit.inl": ["backends/gpu"],
     "backends/gpu/sample.inl": ["backends/gpu"],
+    "backends/gpu/sample_parts.inl": ["backends/gpu"],
+    "backends/gpu/verify.inl": ["backends/gpu"],
     "backends/gpu/scan.inl": ["backends/gpu"],
 }
 CONTRACT = {"device.hpp", "handles.hpp", "launch.hpp"}  # gpu/contract.hpp and gpu/runtime.hpp have them

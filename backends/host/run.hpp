@@ -26,6 +26,11 @@ void run(executor& on, const core::combine_problem& p);
 void run(executor& on, const core::state_problem& p);
 void run(executor& on, const core::normalize_problem& p);
 void run(executor& on, const core::sample_problem& p);
+void run(executor& on, const core::fold_sample_problem& p);
+void run(executor& on, const core::combine_sample_problem& p);
+void run(executor& on, const core::finish_sample_problem& p);
+void run(executor& on, const core::coupled_problem& p);
+void run(executor& on, const core::ratio_problem& p);
 
 /// What core::edited_run asks of a backend.
 struct edited_rows {

@@ -243,6 +243,67 @@ typedef struct softfold_sample_options {
         NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL                    \
   }
 
+/** A sum of exponentials in digits, of which no bit depends on the order of additions;
+ *  sample_state.hpp says how. */
+typedef struct softfold_exponential_sum {
+  int64_t top;
+  uint64_t words[3];
+} softfold_exponential_sum;
+
+/** What drawing one token from a row has to know of a part of its columns: plain data, which may be
+ *  copied, sent and compared. sample_state.hpp says what the members are. */
+typedef struct softfold_sample_state {
+  uint64_t seed;
+  uint64_t offset;
+  double scale;
+  double top_p;
+  double min_p;
+  int64_t top_k;
+  double largest;
+  int64_t largest_column;
+  double key;
+  double value;
+  int64_t column;
+  int64_t count;
+  softfold_exponential_sum sum;
+  softfold_exponential_sum raw_sum;
+} softfold_sample_state;
+
+typedef struct softfold_fold_sample_options {
+  size_t struct_size;
+  double temperature;
+  double top_p;
+  double min_p;
+  int64_t top_k;
+  uint64_t seed;
+  uint64_t offset;
+  int64_t column_offset;
+  const softfold_vector* temperatures; /**< f32 or f64 */
+  const softfold_vector* top_ps;       /**< f32 or f64 */
+  const softfold_vector* min_ps;       /**< f32 or f64 */
+  const softfold_vector* top_ks;       /**< i32 or i64 */
+  const softfold_vector* seeds;        /**< i64, all 64 bits used */
+  const softfold_vector* offsets;      /**< i64, all 64 bits used */
+  const softfold_row_edits* edits;     /**< NULL: none */
+} softfold_fold_sample_options;
+#define SOFTFOLD_FOLD_SAMPLE_OPTIONS_INIT                                                          \
+  {                                                                                                \
+    sizeof(softfold_fold_sample_options), 1.0, 1.0, 0.0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, \
+        NULL, NULL                                                                                 \
+  }
+
+/** Results, [rows]; NULL if they are not wanted. */
+typedef struct softfold_finish_sample_options {
+  size_t struct_size;
+  const softfold_vector* log_probability; /**< f32 or f64, as the next ones */
+  const softfold_vector* raw_log_probability;
+  const softfold_vector* lse;
+  const softfold_vector* kept_mass;
+  const softfold_vector* kept; /**< i32 or i64 */
+} softfold_finish_sample_options;
+#define SOFTFOLD_FINISH_SAMPLE_OPTIONS_INIT \
+  { sizeof(softfold_finish_sample_options), NULL, NULL, NULL, NULL, NULL }
+
 /* ---- queues ---- */
 
 typedef struct softfold_queue softfold_queue;
@@ -352,6 +413,16 @@ SOFTFOLD_C_API softfold_status softfold_sample(softfold_queue* queue, const soft
                                                const softfold_matrix* tokens,
                                                const softfold_sample_options* options);
 
+/** Drafted tokens against a target's logits: draft_tokens [chains, n], tokens [chains, n + 1],
+ *  accepted [chains], target [chains * (n + 1), cols]. draft, [chains * n, cols], is NULL for
+ * coupled verification. */
+SOFTFOLD_C_API softfold_status softfold_verify(softfold_queue* queue, const softfold_matrix* target,
+                                               const softfold_matrix* draft,
+                                               const softfold_matrix* draft_tokens,
+                                               const softfold_matrix* tokens,
+                                               const softfold_vector* accepted,
+                                               const softfold_sample_options* options);
+
 /* ---- parts of rows ---- */
 
 SOFTFOLD_C_API softfold_status softfold_fold(softfold_queue* queue, const softfold_matrix* x_part,
@@ -384,6 +455,24 @@ SOFTFOLD_C_API softfold_status softfold_combine_topk(softfold_queue* queue,
                                                      const softfold_matrix* more_indices,
                                                      const softfold_matrix* values,
                                                      const softfold_matrix* indices);
+
+/** `states`: one for each row. `values` and `indices`, [rows, k], may both be NULL where no row has
+ * a top_k; so in the next two functions. */
+SOFTFOLD_C_API softfold_status softfold_fold_sample(softfold_queue* queue,
+                                                    const softfold_matrix* x_part,
+                                                    softfold_sample_state* states, int64_t rows,
+                                                    const softfold_matrix* values,
+                                                    const softfold_matrix* indices,
+                                                    const softfold_fold_sample_options* options);
+SOFTFOLD_C_API softfold_status softfold_combine_sample(
+    softfold_queue* queue, const softfold_sample_state* more, int64_t rows,
+    const softfold_matrix* more_values, const softfold_matrix* more_indices,
+    softfold_sample_state* states, const softfold_matrix* values, const softfold_matrix* indices);
+/** tokens is [rows], i32 or i64. */
+SOFTFOLD_C_API softfold_status softfold_finish_sample(
+    softfold_queue* queue, const softfold_sample_state* states, int64_t rows,
+    const softfold_matrix* values, const softfold_matrix* indices, const softfold_vector* tokens,
+    const softfold_finish_sample_options* options);
 
 /* ---- the states of rows as a value (row_states.hpp) ---- */
 

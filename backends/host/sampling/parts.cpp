@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// fold_sample, combine_sample, finish_sample: plan -> run.
+#include <backends/host/parallel.hpp>
+#include <backends/host/row/source.hpp>
+#include <backends/host/run.hpp>
+
+#include <core/real_types.hpp>
+#include <core/sample_row.hpp>
+
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace host {
+namespace {
+
+namespace sampling = core::sampling;
+
+/// Columns [begin, begin + count) of row r's part.
+template <class T>
+sample_state fold_range(const core::fold_sample_problem& p, std::int64_t r,
+                        const sample_state& empty, std::int64_t begin, std::int64_t count) {
+  const std::int64_t first = p.options.column_offset;
+  const sampling::part_of_row<T> row = {static_cast<const T*>(p.x.data) + r * p.x.stride, first};
+  sample_state state;
+  sampling::fold_columns<core::arithmetic_t<T>>(sampling::one_lane{}, &state, row, empty,
+                                                first + begin, first + begin + count);
+  return state;
+}
+
+template <class T>
+void fold_rows(executor& on, const core::fold_sample_problem& p) {
+  const source from(on.kernels, p.x, 1, p.x.type);
+  const plan plan = choose_plan(from.shape_to(0), on.machine, on.threads, on.kernels);
+  const std::int64_t cols = p.x.cols;
+  auto* const parts = reinterpret_cast<sample_state*>(
+      on.scratch.at_least(plan.over == spread::segments
+                              ? static_cast<std::size_t>(segments_of(cols)) * sizeof(sample_state)
+                              : 0));
+  over_rows(on, plan, p.x.rows, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      sample_state state = sampling::empty_state_of<core::arithmetic_t<T>>(p, r);
+      if (plan.over != spread::segments) {
+        p.states.data[r] = fold_range<T>(p, r, state, 0, cols);
+        continue;
+      }
+      over_segments(on, plan, cols, [&](std::int64_t i) {
+        const auto [from_column, count] = columns_of(i, cols);
+        parts[i] = fold_range<T>(p, r, state, from_column, count);
+      });
+      for (std::int64_t i = 0; i < segments_of(cols); ++i) {
+        sampling::combine(state, parts[i]);
+      }
+      p.states.data[r] = state;
+    }
+  });
+}
+
+/// body(r) for each row that has so many list entries.
+template <class Body>
+void over_states(executor& on, std::int64_t rows, std::int64_t k, const Body& body) {
+  const plan plan = choose_plan({.rows = rows,
+                                 .cols = static_cast<std::int64_t>(sizeof(sample_state)) + 16 * k,
+                                 .input_bytes = 1,
+                                 .output_bytes = 1,
+                                 .arithmetic_bytes = 4,
+                                 .in_place = true},
+                                on.machine, on.threads, on.kernels);
+  over_rows(on, plan, rows, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      body(r);
+    }
+  });
+}
+
+}  // namespace
+
+void run(executor& on, const core::fold_sample_problem& p) {
+  if (p.x.rows == 0) {
+    return;
+  }
+  if (p.values.cols > 0) {
+    run(on, core::topk_problem{.function = "fold_sample",
+                               .x = p.x,
+                               .indices = p.indices,
+                               .values = p.values,
+                               .column_offset = p.options.column_offset,
+                               .makes_parts = true});
+  }
+  core::with_real(p.x.type, [&]<class T>(T) { fold_rows<T>(on, p); });
+}
+
+void run(executor& on, const core::combine_sample_problem& p) {
+  if (p.values.cols > 0) {
+    run(on, core::lists_problem{p.more_values, p.more_indices, p.values, p.indices});
+  }
+  over_states(on, p.more.size, 0,
+              [&](std::int64_t r) { sampling::combine(p.states.data[r], p.more.data[r]); });
+}
+
+void run(executor& on, const core::finish_sample_problem& p) {
+  over_states(on, p.states.size, p.values.cols,
+              [&](std::int64_t r) { sampling::finish_sample_row(p, r); });
+}
+
+}  // namespace host
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold
