@@ -270,6 +270,7 @@ struct arguments {
             .seeds = optional_vector("seeds", o.seeds),
             .offset = o.offset,
             .offsets = optional_vector("offsets", o.offsets),
+            .draw = o.draw,
             .column_offset = o.column_offset,
             .edits = edits(o.edits)};
   }

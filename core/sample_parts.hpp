@@ -56,7 +56,7 @@ namespace sampling {
 template <class A, class Group, class Row>
 SOFTFOLD_HD void fold_columns(const Group& group, sample_state* slots, const Row& row,
                               const sample_state& empty, std::int64_t begin, std::int64_t end) {
-  const noise n = {empty.seed, empty.offset, 0};
+  const noise n = noise_of(empty);
   state_fold<A> own(empty);
   for (std::int64_t block = begin / block_tokens + group.lane(); block * block_tokens < end;
        block += group.lanes()) {
@@ -91,7 +91,7 @@ struct part_of_row {
 /// The state of row r, before any column.
 template <class A>
 SOFTFOLD_HD inline sample_state empty_state_of(const fold_sample_problem& p, std::int64_t r) {
-  return empty_state<A>(parameters_of(p.options, r), p.values.cols);
+  return empty_state<A>(parameters_of(p.options, r), p.options.draw, p.values.cols);
 }
 
 /// A row's list.
@@ -175,6 +175,9 @@ inline fold_sample_problem checked_fold_sample(const const_matrix_ref& x,
          "at most 2^31 - 1");
   }
   check_sample_parameters(name, o, arithmetic_type(x.type), x.rows);
+  if (o.draw < 0 || o.draw >= sampling::most_draws) {
+    fail(errc::invalid_argument, {name, "draw"}, "", std::to_string(o.draw), "0 to 2^21 - 1");
+  }
   const bool lists = has_lists(values, indices);
   if (lists) {
     check_part_indices({name, "indices"}, indices, x, o.column_offset);

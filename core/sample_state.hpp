@@ -30,10 +30,12 @@ SOFTFOLD_HD inline bool has_race(const sample_state& s) {
 /// The state of no columns of a row with such parameters, by arithmetic in A and with lists of
 /// `listed` elements.
 template <class A>
-SOFTFOLD_HD inline sample_state empty_state(const parameters& p, std::int64_t listed) {
+SOFTFOLD_HD inline sample_state empty_state(const parameters& p, std::int64_t draw,
+                                            std::int64_t listed) {
   sample_state s;
   s.seed = p.seed;
   s.offset = p.offset;
+  s.draw = draw;
   s.top_p = p.top_p;
   s.min_p = p.min_p;
   s.top_k = p.top_k;
@@ -43,6 +45,11 @@ SOFTFOLD_HD inline sample_state empty_state(const parameters& p, std::int64_t li
             : p.temperature == 0 ? std::numeric_limits<double>::infinity()
                                  : scale_of<A>(p.temperature);
   return s;
+}
+
+/// The noise of a state's row.
+SOFTFOLD_HD inline noise noise_of(const sample_state& s) {
+  return {s.seed, s.offset, static_cast<std::uint32_t>(s.draw)};
 }
 
 /// Whether an element with that z and those first bits may beat a key; E is at least
@@ -101,7 +108,7 @@ class state_fold {
     if (!races_ || !may_beat(state_.key, z, bits)) {
       return;
     }
-    const double key = key_of(z, all_bits({state_.seed, state_.offset, 0}, column, bits));
+    const double key = key_of(z, all_bits(noise_of(state_), column, bits));
     if (key > state_.key) {
       state_.key = key;
       state_.value = wide;
@@ -132,7 +139,8 @@ SOFTFOLD_HD inline bool is_lower_column(std::int64_t a, std::int64_t b) {
 /// into becomes the state of both parts.
 SOFTFOLD_HD inline void combine(sample_state& into, const sample_state& more) {
   const bool alike = into.seed == more.seed && into.offset == more.offset &&
-                     into.scale == more.scale && bits_of(into.top_p) == bits_of(more.top_p) &&
+                     into.draw == more.draw && into.scale == more.scale &&
+                     bits_of(into.top_p) == bits_of(more.top_p) &&
                      bits_of(into.min_p) == bits_of(more.min_p) && into.top_k == more.top_k;
   if (!alike) {
     into.scale = std::numeric_limits<double>::quiet_NaN();
@@ -276,7 +284,7 @@ SOFTFOLD_HD inline sample_finish finish(const sample_state& s, const List& list)
   }
   const kept_in_list<List> kept(list, s, largest);
   const mass weight = kept.weight();
-  const std::int64_t entry = kept.winner({s.seed, s.offset, 0});
+  const std::int64_t entry = kept.winner(noise_of(s));
   result.token = list.column(entry);
   result.log_probability = log_probability(largest, kept.z(entry), weight);
   result.raw_log_probability = raw_log(list.x(entry));

@@ -32,6 +32,7 @@ struct sample_state {
   // Equal in all parts of a row.
   std::uint64_t seed = 0;
   std::uint64_t offset = 0;
+  std::int64_t draw = 0;
   /// 1 / temperature as the arithmetic has it; infinity for temperature 0. NaN: parameters that are
   /// out of range, or that a state cannot have, or that two parts did not have in common.
   double scale = 1;

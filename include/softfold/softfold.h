@@ -255,6 +255,7 @@ typedef struct softfold_exponential_sum {
 typedef struct softfold_sample_state {
   uint64_t seed;
   uint64_t offset;
+  int64_t draw;
   double scale;
   double top_p;
   double min_p;
@@ -277,6 +278,7 @@ typedef struct softfold_fold_sample_options {
   int64_t top_k;
   uint64_t seed;
   uint64_t offset;
+  int64_t draw; /**< which of the offset's draws, 0 to 2^21 - 1 */
   int64_t column_offset;
   const softfold_vector* temperatures; /**< f32 or f64 */
   const softfold_vector* top_ps;       /**< f32 or f64 */
@@ -286,10 +288,10 @@ typedef struct softfold_fold_sample_options {
   const softfold_vector* offsets;      /**< i64, all 64 bits used */
   const softfold_row_edits* edits;     /**< NULL: none */
 } softfold_fold_sample_options;
-#define SOFTFOLD_FOLD_SAMPLE_OPTIONS_INIT                                                          \
-  {                                                                                                \
-    sizeof(softfold_fold_sample_options), 1.0, 1.0, 0.0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, \
-        NULL, NULL                                                                                 \
+#define SOFTFOLD_FOLD_SAMPLE_OPTIONS_INIT                                                       \
+  {                                                                                             \
+    sizeof(softfold_fold_sample_options), 1.0, 1.0, 0.0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, \
+        NULL, NULL, NULL                                                                        \
   }
 
 /** Results, [rows]; NULL if they are not wanted. */

@@ -162,6 +162,8 @@ struct fold_sample_options {
   const_vector_ref seeds = {};  ///< i64, all 64 bits used
   std::uint64_t offset = 0;
   const_vector_ref offsets = {};  ///< i64, all 64 bits used
+  /// Which of the offset's draws; 0 to 2^21 - 1.
+  std::int64_t draw = 0;
   /// The column of the whole row that column 0 of the part is; 0 or more.
   std::int64_t column_offset = 0;
   row_edits edits = {};  ///< those of x_part

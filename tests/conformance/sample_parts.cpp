@@ -53,10 +53,10 @@ struct parts {
 bool same(const sample_state& a, const sample_state& b) {
   const auto number = [](double x, double y) { return x == y || (x != x && y != y); };
   return number(a.scale, b.scale) && number(a.largest, b.largest) && a.seed == b.seed &&
-         a.offset == b.offset && number(a.top_p, b.top_p) && number(a.min_p, b.min_p) &&
-         a.top_k == b.top_k && a.largest_column == b.largest_column && a.key == b.key &&
-         a.value == b.value && a.column == b.column && a.count == b.count && a.sum == b.sum &&
-         a.raw_sum == b.raw_sum;
+         a.offset == b.offset && a.draw == b.draw && number(a.top_p, b.top_p) &&
+         number(a.min_p, b.min_p) && a.top_k == b.top_k && a.largest_column == b.largest_column &&
+         a.key == b.key && a.value == b.value && a.column == b.column && a.count == b.count &&
+         a.sum == b.sum && a.raw_sum == b.raw_sum;
 }
 
 fold_sample_options part_options(const setting& s) {
@@ -67,6 +67,7 @@ fold_sample_options part_options(const setting& s) {
   o.min_p = s.p.min_p;
   o.seed = s.p.seed;
   o.offset = s.p.offset;
+  o.draw = static_cast<std::int64_t>(s.p.seed % 3);
   return o;
 }
 
@@ -180,7 +181,9 @@ void check_parts(queue& q, problem<In>& p, fold_sample_options o, std::int64_t k
       const auto b = reference::widen(whole.values(r, i));
       CHECK((a == b || (std::isnan(a) && std::isnan(b))));
     }
-    const auto expected = reference::sample(std::span<const In>(p.x.row(r)), own);
+    const auto expected =
+        reference::sample(std::span<const In>(p.x.row(r)), own, filter_order::top_k_first,
+                          static_cast<std::uint32_t>(o.draw));
     CHECK((expected.token < 0 || expected.margin == 0 || expected.margin > 16));
     CHECK(static_cast<std::int64_t>(found.tokens(r, 0)) == expected.token);
     CHECK(static_cast<std::int64_t>(found.kept(r, 0)) == expected.kept);
@@ -190,8 +193,9 @@ void check_parts(queue& q, problem<In>& p, fold_sample_options o, std::int64_t k
     CHECK(close(found.kept_mass(r, 0), expected.kept_mass));
   }
   // To the bit what sample gives.
-  matrix<Index> tokens({rows, 1, 0, 0}, role::output);
-  matrix<A> log({rows, 1, 0, 0}, role::output);
+  const std::int64_t draws = o.draw + 1;
+  matrix<Index> tokens({rows, draws, 0, 0}, role::output);
+  matrix<A> log({rows, draws, 0, 0}, role::output);
   sample_options whole_row;
   whole_row.temperature = o.temperature;
   whole_row.temperatures = o.temperatures;
@@ -213,10 +217,11 @@ void check_parts(queue& q, problem<In>& p, fold_sample_options o, std::int64_t k
   for (std::int64_t r = 0; r < rows; ++r) {
     CAPTURE(r);
     INFO(describe(of(r)));
-    CHECK(found.tokens(r, 0) == tokens(r, 0));
+    CHECK(found.tokens(r, 0) == tokens(r, o.draw));
     if (of(r).top_k > 0) {
-      CHECK(
-          (found.log(r, 0) == log(r, 0) || (std::isnan(log(r, 0)) && std::isnan(found.log(r, 0)))));
+      const A own = found.log(r, 0);
+      const A whole_log = log(r, o.draw);
+      CHECK((own == whole_log || (std::isnan(own) && std::isnan(whole_log))));
     }
   }
 }
@@ -372,13 +377,14 @@ TEST_CASE("parts of other seeds, offsets or parameters make no row") {
   problem<float> p({1, 100, distribution::normal, 1, 0, 0, 87000});
   const fold_sample_options one = {
       .temperature = 0.5, .top_k = 3, .top_p = 0.5, .min_p = 0.25, .seed = 1, .offset = 2};
-  std::vector<fold_sample_options> others(6, one);
+  std::vector<fold_sample_options> others(7, one);
   others[0].temperature = 0.75;
   others[1].top_k = 2;
   others[2].top_p = 0.75;
   others[3].min_p = 0.5;
   others[4].seed = 2;
   others[5].offset = 1;
+  others[6].draw = 1;
   others.push_back(one);
   for (std::size_t i = 0; i < others.size(); ++i) {
     parts<float, std::int32_t> a(1, 3), b(1, 3);
@@ -504,6 +510,7 @@ TEST_CASE("wrong arguments of parts: an error that names them, and nothing is wr
          c.o.top_k = 0;
          c.o.min_p = 0.25;
        }},
+      {"fold_sample: draw is 2097152,", invalid, [](call& c) { c.o.draw = 1 << 21; }},
       {"fold_sample: min_p is -1,", invalid, [](call& c) { c.o.min_p = -1; }},
       {"fold_sample: top_k is -2,", invalid, [](call& c) { c.o.top_k = -2; }},
       {"fold_sample: indices.cols (k) is 4, expected at least top_k = 5", invalid,

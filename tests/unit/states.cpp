@@ -115,12 +115,13 @@ struct list_kind {
 };
 
 /// sample_state, whose bits do not depend on the tree at all.
+template <class T>
 struct sample_monoid {
   using value_type = softfold::sample_state;
   core::sampling::parameters parameters;
 
   [[nodiscard]] value_type identity() const {
-    return core::sampling::empty_state<double>(parameters, 0);
+    return core::sampling::empty_state<T>(parameters, 1, 0);
   }
   [[nodiscard]] static value_type combine(value_type a, const value_type& b) {
     core::sampling::combine(a, b);
@@ -132,12 +133,12 @@ template <class T>
 struct sample_kind {
   using real = T;
   using state = softfold::sample_state;
-  sample_monoid monoid;
+  sample_monoid<T> monoid;
 
   [[nodiscard]] std::optional<state> fold(const std::vector<T>& row, columns part) const {
     std::sort(part.begin(), part.end());
-    core::sampling::state_fold<T> folded(core::sampling::empty_state<T>(monoid.parameters, 0));
-    const core::sampling::noise noise = {monoid.parameters.seed, monoid.parameters.offset, 0};
+    core::sampling::state_fold<T> folded(core::sampling::empty_state<T>(monoid.parameters, 1, 0));
+    const core::sampling::noise noise = {monoid.parameters.seed, monoid.parameters.offset, 1};
     for (const std::int64_t column : part) {
       folded.add(row[static_cast<std::size_t>(column)], column,
                  static_cast<std::uint32_t>(core::sampling::random_bits(noise, column) >> 48));
