@@ -387,6 +387,24 @@ softfold_status softfold_row_states_create(softfold_dtype type, int64_t rows, in
   });
 }
 
+softfold_status softfold_row_states_create_sampling(softfold_dtype type, int64_t rows, int64_t k,
+                                                    double scale,
+                                                    const softfold_row_sampling* sampling,
+                                                    softfold_row_states** states) {
+  const arguments a{"row_states_create_sampling"};
+  return create(a, "states", states, [&] {
+    const auto s = a.options(sampling, softfold_row_sampling SOFTFOLD_ROW_SAMPLING_INIT);
+    return std::make_unique<row_states>(type_of({a.function, "states"}, type), rows, k, scale,
+                                        row_sampling{.temperature = s.temperature,
+                                                     .top_k = s.top_k,
+                                                     .top_p = s.top_p,
+                                                     .min_p = s.min_p,
+                                                     .seed = s.seed,
+                                                     .offset = s.offset,
+                                                     .draw = s.draw});
+  });
+}
+
 void softfold_row_states_destroy(softfold_row_states* states) {
   delete reinterpret_cast<row_states*>(states);
 }
@@ -397,18 +415,21 @@ softfold_status softfold_row_states_get(const softfold_row_states* states,
     const arguments a{"row_states_get"};
     const row_states& s = a.states("states", const_cast<softfold_row_states*>(states));
     static_assert(sizeof(softfold_column_range) == sizeof(column_range));
-    a.fill("view", view,
-           {.struct_size = 0,
-            .type = static_cast<softfold_dtype>(s.type()),
-            .reserved = 0,
-            .rows = s.rows(),
-            .k = s.k(),
-            .scale = s.scale(),
-            .column_ranges = static_cast<std::int64_t>(s.columns().size()),
-            .columns = reinterpret_cast<const softfold_column_range*>(s.columns().data()),
-            .partials = s.partials().data,
-            .values = s.values().data,
-            .indices = static_cast<const std::int64_t*>(s.indices().data)});
+    a.fill(
+        "view", view,
+        {.struct_size = 0,
+         .type = static_cast<softfold_dtype>(s.type()),
+         .reserved = 0,
+         .rows = s.rows(),
+         .k = s.k(),
+         .scale = s.scale(),
+         .column_ranges = static_cast<std::int64_t>(s.columns().size()),
+         .columns = reinterpret_cast<const softfold_column_range*>(s.columns().data()),
+         .partials = s.partials().data,
+         .values = s.values().data,
+         .indices = static_cast<const std::int64_t*>(s.indices().data),
+         .samples = s.sampling() ? reinterpret_cast<const softfold_sample_state*>(s.samples().data)
+                                 : nullptr});
   });
 }
 
@@ -448,6 +469,17 @@ softfold_status softfold_row_states_finish(softfold_queue* queue, const softfold
         .finish(a.queue(queue), lse == nullptr ? vector_ref{} : a.vector("lse", lse),
                 probabilities == nullptr ? matrix_ref{} : a.matrix("probabilities", probabilities),
                 policy_of(a.function, empty_row));
+  });
+}
+
+softfold_status softfold_row_states_finish_sample(softfold_queue* queue,
+                                                  const softfold_row_states* states,
+                                                  const softfold_vector* tokens,
+                                                  const softfold_finish_sample_options* options) {
+  return guarded([&] {
+    const arguments a{"row_states_finish_sample"};
+    a.states("states", const_cast<softfold_row_states*>(states))
+        .finish_sample(a.queue(queue), a.vector("tokens", tokens), a.finish_sample(options));
   });
 }
 

@@ -145,8 +145,9 @@ void combine_sample(queue& q, const_sample_states_ref more, sample_states_ref st
 void finish_sample(queue& q, const_sample_states_ref states, const_matrix_ref values,
                    const_matrix_ref indices, vector_ref tokens,
                    const finish_sample_options& options) {
-  enter(q, "finish_sample",
-        [&] { return core::checked_finish_sample(states, values, indices, tokens, options); });
+  enter(q, "finish_sample", [&] {
+    return core::checked_finish_sample("finish_sample", states, values, indices, tokens, options);
+  });
 }
 
 void finish_sample(queue& q, const_sample_states_ref states, vector_ref tokens,

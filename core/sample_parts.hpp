@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// Sampling from rows in parts: the arguments of fold_sample, combine_sample and finish_sample as
-/// checked values, and what each does with a row.
+/// checked values.
 #pragma once
 
 #include <core/check_edits.hpp>
 #include <core/check_lists.hpp>
 #include <core/sample_problem.hpp>
-#include <core/sample_state.hpp>
 
 #include <softfold/softfold.hpp>
 
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <string>
-#include <type_traits>
 
 namespace softfold::core {
 
@@ -48,100 +47,10 @@ struct finish_sample_problem {
 
 constexpr const char* function_of(const fold_sample_problem&) { return "fold_sample"; }
 
-namespace sampling {
-
-/// Columns begin to end of a row whose element of column c is row(c), in the arithmetic's type A,
-/// by lanes that share memory: slots has a state for each, and slots[0] becomes theirs together.
-/// Group as row_sampler's.
-template <class A, class Group, class Row>
-SOFTFOLD_HD void fold_columns(const Group& group, sample_state* slots, const Row& row,
-                              const sample_state& empty, std::int64_t begin, std::int64_t end) {
-  const noise n = noise_of(empty);
-  state_fold<A> own(empty);
-  for (std::int64_t block = begin / block_tokens + group.lane(); block * block_tokens < end;
-       block += group.lanes()) {
-    const philox_words words =
-        own.races() ? first_words(n, static_cast<std::uint64_t>(block)) : philox_words{};
-    for (int j = 0; j < block_tokens; ++j) {
-      const std::int64_t column = block * block_tokens + j;
-      if (column >= begin && column < end) {
-        own.add(row(column), column, first_bits(words, j));
-      }
-    }
-  }
-  slots[group.lane()] = own.finished();
-  for (int lanes = group.lanes(); lanes > 1; lanes = (lanes + 1) / 2) {
-    group.sync();
-    const int other = group.lane() + (lanes + 1) / 2;
-    if (other < lanes) {
-      combine(slots[group.lane()], slots[other]);
-    }
-  }
-}
-
-/// A row of a part; its first element has a column.
-template <class T>
-struct part_of_row {
-  using A = std::conditional_t<std::is_same_v<T, double>, double, float>;
-  const T* x;
-  std::int64_t first;
-  SOFTFOLD_HD A operator()(std::int64_t column) const { return static_cast<A>(x[column - first]); }
-};
-
-/// The state of row r, before any column.
-template <class A>
-SOFTFOLD_HD inline sample_state empty_state_of(const fold_sample_problem& p, std::int64_t r) {
-  return empty_state<A>(parameters_of(p.options, r), p.options.draw, p.values.cols);
-}
-
-/// A row's list.
-struct list_of_row {
-  const_matrix_ref values;
-  const_matrix_ref indices;
-  std::int64_t r;
-
-  SOFTFOLD_HD double x(std::int64_t i) const {
-    return real_at<double>(values.data, values.type, r * values.stride + i);
-  }
-  SOFTFOLD_HD std::int64_t column(std::int64_t i) const {
-    return integer_at(indices.data, indices.type, r * indices.stride + i);
-  }
-  SOFTFOLD_HD std::int64_t size() const {
-    std::int64_t present = 0;
-    while (present < values.cols && column(present) >= 0) {
-      ++present;
-    }
-    return present;
-  }
-};
-
-/// A row's results.
-SOFTFOLD_HD inline void finish_sample_row(const finish_sample_problem& p, std::int64_t r) {
-  const list_of_row list = {p.values, p.indices, r};
-  const sample_finish row = finish(p.states.data[r], list);
-  const finish_sample_options& o = p.options;
-  write_integer(p.tokens.data, p.tokens.type, r, row.token);
-  if (o.log_probability.data != nullptr) {
-    write_result(o.log_probability.data, o.log_probability.type, r, row.log_probability);
-  }
-  if (o.raw_log_probability.data != nullptr) {
-    write_result(o.raw_log_probability.data, o.raw_log_probability.type, r,
-                 row.raw_log_probability);
-  }
-  if (o.lse.data != nullptr) {
-    write_result(o.lse.data, o.lse.type, r, row.lse);
-  }
-  if (o.kept.data != nullptr) {
-    write_integer(o.kept.data, o.kept.type, r, row.kept);
-  }
-  if (o.kept_mass.data != nullptr) {
-    write_result(o.kept_mass.data, o.kept_mass.type, r, row.kept_mass);
-  }
-}
-
-}  // namespace sampling
-
 // ---- The checks.
+
+/// Columns of a row that is folded in parts: as many digits as a word of a sum adds up.
+inline constexpr std::int64_t most_part_columns = std::numeric_limits<std::int32_t>::max();
 
 /// States as bytes, for the overlap check; of none if there are none.
 inline const_matrix_ref bytes_of(const const_sample_states_ref& s) {
@@ -162,30 +71,16 @@ inline bool has_lists(const const_matrix_ref& values, const const_matrix_ref& in
   return values.data != nullptr || indices.data != nullptr || values.cols != 0 || indices.cols != 0;
 }
 
-inline fold_sample_problem checked_fold_sample(const const_matrix_ref& x,
-                                               const sample_states_ref& states,
-                                               const matrix_ref& values, const matrix_ref& indices,
-                                               const fold_sample_options& o) {
-  constexpr const char* name = "fold_sample";
-  check_input({name, "x_part"}, x);
-  check_sample_states({name, "states"}, states, x.rows);
-  const std::int64_t end = check_column_offset(name, o.column_offset, x.cols);
-  if (end > sampling::most_part_columns) {
-    fail(errc::invalid_argument, {name, "column_offset + x_part.cols"}, "", std::to_string(end),
-         "at most 2^31 - 1");
-  }
-  check_sample_parameters(name, o, arithmetic_type(x.type), x.rows);
+/// What a state can keep: filters among the k entries of its list, one of an offset's draws.
+template <class Options>
+void check_part_parameters(const char* name, const Options& o, argument list_arg,
+                           const std::string& list_property, std::int64_t k) {
   if (o.draw < 0 || o.draw >= sampling::most_draws) {
     fail(errc::invalid_argument, {name, "draw"}, "", std::to_string(o.draw), "0 to 2^21 - 1");
   }
-  const bool lists = has_lists(values, indices);
-  if (lists) {
-    check_part_indices({name, "indices"}, indices, x, o.column_offset);
-    check_output({name, "values"}, values, x.rows, indices.cols, x.type);
-  }
   const bool one_k = o.top_ks.data == nullptr;
-  if (one_k && o.top_k > values.cols) {
-    fail(errc::invalid_argument, {name, "indices"}, ".cols (k)", std::to_string(values.cols),
+  if (one_k && o.top_k > k) {
+    fail(errc::invalid_argument, list_arg, list_property, std::to_string(k),
          "at least top_k = " + std::to_string(o.top_k));
   }
   const auto check_filter = [&](const char* filter, const const_vector_ref& each, double value,
@@ -197,6 +92,27 @@ inline fold_sample_problem checked_fold_sample(const const_matrix_ref& x,
   };
   check_filter("top_p", o.top_ps, o.top_p, 1);
   check_filter("min_p", o.min_ps, o.min_p, 0);
+}
+
+inline fold_sample_problem checked_fold_sample(const const_matrix_ref& x,
+                                               const sample_states_ref& states,
+                                               const matrix_ref& values, const matrix_ref& indices,
+                                               const fold_sample_options& o) {
+  constexpr const char* name = "fold_sample";
+  check_input({name, "x_part"}, x);
+  check_sample_states({name, "states"}, states, x.rows);
+  const std::int64_t end = check_column_offset(name, o.column_offset, x.cols);
+  if (end > most_part_columns) {
+    fail(errc::invalid_argument, {name, "column_offset + x_part.cols"}, "", std::to_string(end),
+         "at most 2^31 - 1");
+  }
+  check_sample_parameters(name, o, arithmetic_type(x.type), x.rows);
+  const bool lists = has_lists(values, indices);
+  if (lists) {
+    check_part_indices({name, "indices"}, indices, x, o.column_offset);
+    check_output({name, "values"}, values, x.rows, indices.cols, x.type);
+  }
+  check_part_parameters(name, o, {name, "indices"}, ".cols (k)", values.cols);
   const std::initializer_list<operand> outputs = {{"states", bytes_of(states)},
                                                   {"values", lists ? values : matrix_ref{}},
                                                   {"indices", lists ? indices : matrix_ref{}}};
@@ -240,12 +156,9 @@ inline combine_sample_problem checked_combine_sample(const const_sample_states_r
   return {more, more_values, more_indices, states, values, indices};
 }
 
-inline finish_sample_problem checked_finish_sample(const const_sample_states_ref& states,
-                                                   const const_matrix_ref& values,
-                                                   const const_matrix_ref& indices,
-                                                   const vector_ref& tokens,
-                                                   const finish_sample_options& o) {
-  constexpr const char* name = "finish_sample";
+inline finish_sample_problem checked_finish_sample(
+    const char* name, const const_sample_states_ref& states, const const_matrix_ref& values,
+    const const_matrix_ref& indices, const vector_ref& tokens, const finish_sample_options& o) {
   const std::int64_t rows = states.size;
   check_sample_states({name, "states"}, states, rows);
   const bool lists = has_lists(values, indices);

@@ -18,12 +18,9 @@
 
 namespace softfold::core::sampling {
 
-/// Columns of a row that is folded in parts: as many digits as a word adds up.
-inline constexpr std::int64_t most_part_columns = std::numeric_limits<std::int32_t>::max();
-
 /// Whether a race is run over all elements: not where a list has what is kept, or the first element
 /// is the token.
-SOFTFOLD_HD inline bool has_race(const sample_state& s) {
+SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE bool has_race(const sample_state& s) {
   return s.top_k == 0 && s.scale < std::numeric_limits<double>::infinity();
 }
 
@@ -48,32 +45,31 @@ SOFTFOLD_HD inline sample_state empty_state(const parameters& p, std::int64_t dr
 }
 
 /// The noise of a state's row.
-SOFTFOLD_HD inline noise noise_of(const sample_state& s) {
+SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE noise noise_of(const sample_state& s) {
   return {s.seed, s.offset, static_cast<std::uint32_t>(s.draw)};
 }
 
-/// Whether an element with that z and those first bits may beat a key; E is at least
-/// u >= bits 2^-16.
-SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE bool may_beat(double key, double z, std::uint32_t bits) {
+/// What log E of a column with those first bits is at least: E >= u >= bits 2^-16, of which the
+/// exponent tells enough.
+SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE double least_log(std::uint32_t bits) {
   if (bits == 0) {
-    return true;
+    return -std::numeric_limits<double>::infinity();
   }
-  using std::log;
-  constexpr float log_2_16 = 11.09035489F;
+  constexpr double ln2 = 0.6931471805599453;
   constexpr double slack = 1e-3;
-  const float least = log(static_cast<float>(bits)) - log_2_16;
-  return z - static_cast<double>(least) + slack >= key;
+  const auto exponent =
+      static_cast<int>(__builtin_bit_cast(std::uint32_t, static_cast<float>(bits)) >> 23) - 127;
+  return product(static_cast<double>(exponent - 16), ln2) - slack;
 }
 
 /// A state that elements are added to, in ascending order of columns.
 template <class A>
 class state_fold {
  public:
-  SOFTFOLD_HD explicit state_fold(const sample_state& empty)
+  SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE explicit state_fold(const sample_state& empty)
       : state_(empty), races_(has_race(empty)) {}
 
-  SOFTFOLD_HD bool races() const { return races_; }
-  SOFTFOLD_HD const sample_state& state() const { return state_; }
+  SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE bool races() const { return races_; }
 
   /// bits: the first 16 of the column's, if there is a race.
   SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE void add(A x, std::int64_t column, std::uint32_t bits) {
@@ -105,7 +101,7 @@ class state_fold {
     if (state_.scale != 1 && z < infinity) {
       add_term(state_.sum, z);
     }
-    if (!races_ || !may_beat(state_.key, z, bits)) {
+    if (!races_ || z - least_log(bits) < state_.key) {
       return;
     }
     const double key = key_of(z, all_bits(noise_of(state_), column, bits));
@@ -116,7 +112,7 @@ class state_fold {
     }
   }
 
-  SOFTFOLD_HD sample_state finished() const {
+  SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE sample_state finished() const {
     sample_state s = state_;
     if (s.scale == 1) {
       s.sum = s.raw_sum;
@@ -128,6 +124,25 @@ class state_fold {
   sample_state state_;
   bool races_;
 };
+
+/// Adds columns [begin, end) of a row whose element of column c is row(c), in the blocks that are
+/// this lane's of so many.
+template <class A, class Row>
+SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE void add_columns(state_fold<A>& to, const noise& n,
+                                                    const Row& row, std::int64_t begin,
+                                                    std::int64_t end, int lane, int lanes) {
+  for (std::int64_t block = begin / block_tokens + lane; block * block_tokens < end;
+       block += lanes) {
+    const philox_words words =
+        to.races() ? first_words(n, static_cast<std::uint64_t>(block)) : philox_words{};
+    for (int j = 0; j < block_tokens; ++j) {
+      const std::int64_t column = block * block_tokens + j;
+      if (column >= begin && column < end) {
+        to.add(row(column), column, first_bits(words, j));
+      }
+    }
+  }
+}
 
 SOFTFOLD_HD inline std::uint64_t bits_of(double x) { return __builtin_bit_cast(std::uint64_t, x); }
 

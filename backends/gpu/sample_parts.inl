@@ -8,7 +8,7 @@
 #include <gpu/typed.hpp>
 
 #include <core/real_types.hpp>
-#include <core/sample_parts.hpp>
+#include <core/sample_parts_row.hpp>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {

@@ -7,7 +7,7 @@
 #include <gpu/typed.hpp>
 
 #include <core/real_types.hpp>
-#include <core/verify.hpp>
+#include <core/verify_row.hpp>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {

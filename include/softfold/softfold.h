@@ -496,15 +496,34 @@ typedef struct softfold_row_states_view {
   double scale;
   int64_t column_ranges;
   const softfold_column_range* columns;
-  const void* partials;   /**< [rows] pairs of (max, sum) of `type` */
-  const void* values;     /**< [rows, k] of `type` */
-  const int64_t* indices; /**< [rows, k], -1 for an absent entry */
+  const void* partials;                 /**< [rows] pairs of (max, sum) of `type` */
+  const void* values;                   /**< [rows, k] of `type` */
+  const int64_t* indices;               /**< [rows, k], -1 for an absent entry */
+  const softfold_sample_state* samples; /**< [rows], or NULL: states without sampling */
 } softfold_row_states_view;
+
+/** How a token is drawn from each row: row r has offset `offset` + r. */
+typedef struct softfold_row_sampling {
+  size_t struct_size;
+  double temperature;
+  double top_p;
+  double min_p;
+  int64_t top_k; /**< at most the states' k */
+  uint64_t seed;
+  uint64_t offset;
+  int64_t draw;
+} softfold_row_sampling;
+#define SOFTFOLD_ROW_SAMPLING_INIT \
+  { sizeof(softfold_row_sampling), 1.0, 1.0, 0.0, 0, 0, 0, 0 }
 
 /** *states becomes the states of no columns, or NULL on failure. */
 SOFTFOLD_C_API softfold_status softfold_row_states_create(softfold_dtype type, int64_t rows,
                                                           int64_t k, double scale,
                                                           softfold_row_states** states);
+/** The same with what drawing tokens has to know; `sampling` may be NULL for its defaults. */
+SOFTFOLD_C_API softfold_status softfold_row_states_create_sampling(
+    softfold_dtype type, int64_t rows, int64_t k, double scale,
+    const softfold_row_sampling* sampling, softfold_row_states** states);
 /** NULL is accepted. */
 SOFTFOLD_C_API void softfold_row_states_destroy(softfold_row_states* states);
 SOFTFOLD_C_API softfold_status softfold_row_states_get(const softfold_row_states* states,
@@ -525,6 +544,10 @@ SOFTFOLD_C_API softfold_status softfold_row_states_finish(softfold_queue* queue,
                                                           const softfold_vector* lse,
                                                           const softfold_matrix* probabilities,
                                                           int32_t empty_row);
+/** The tokens, i32 or i64, and other results of softfold_finish_sample, in the host's memory. */
+SOFTFOLD_C_API softfold_status softfold_row_states_finish_sample(
+    softfold_queue* queue, const softfold_row_states* states, const softfold_vector* tokens,
+    const softfold_finish_sample_options* options);
 /** Writes the byte format if it fits into `capacity` bytes, which is an error otherwise; *size
  *  becomes its length in both cases. With bytes = NULL only *size is set. */
 SOFTFOLD_C_API softfold_status softfold_row_states_to_bytes(const softfold_row_states* states,

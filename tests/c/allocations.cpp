@@ -414,6 +414,11 @@ const function functions[] = {
        const softfold_matrix indices = a.matrix(a.indices, a.s.k);
        return softfold_combine_topk(a.queue, &more_values, &more_indices, &values, &indices);
      }},
+    {"row_states_create_sampling",
+     [](arguments& a) {
+       return softfold_row_states_create_sampling(SOFTFOLD_F32, a.s.rows, a.s.k, 1, nullptr,
+                                                  &a.made_states);
+     }},
     {"row_states_create",
      [](arguments& a) {
        return softfold_row_states_create(SOFTFOLD_F32, a.s.rows, a.s.k, 1, &a.made_states);

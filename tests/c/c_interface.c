@@ -172,6 +172,46 @@ static void check_samples(softfold_queue* queue, struct device x_memory) {
   softfold_buffer_destroy(seeds_memory.memory);
 }
 
+/* The same as a value: through bytes. */
+static void check_sampled_states(softfold_queue* queue, struct device x_memory) {
+  const softfold_matrix x = matrix(x_memory, cols, SOFTFOLD_F32);
+  softfold_matrix first = x, second = x;
+  softfold_row_sampling sampling = SOFTFOLD_ROW_SAMPLING_INIT;
+  softfold_row_states *states = NULL, *more = NULL;
+  softfold_row_states_view view;
+  int64_t tokens[rows] = {-2, -2};
+  const softfold_vector to = {tokens, rows, SOFTFOLD_I64, 0};
+  unsigned char bytes[2048];
+  size_t size = 0;
+
+  first.cols = 2;
+  second.data = (float*)x.data + 2;
+  second.cols = cols - 2;
+  sampling.top_k = 1; /* the largest is certain */
+  OK(softfold_row_states_create_sampling(SOFTFOLD_F32, rows, k, 1, &sampling, &states));
+  OK(softfold_row_states_create_sampling(SOFTFOLD_F32, rows, k, 1, &sampling, &more));
+  OK(softfold_row_states_fold(queue, states, &first, 0));
+  OK(softfold_row_states_fold(queue, more, &second, 2));
+  OK(softfold_row_states_to_bytes(more, bytes, sizeof bytes, &size));
+  softfold_row_states_destroy(more);
+  OK(softfold_row_states_from_bytes(bytes, size, &more));
+  OK(softfold_row_states_combine(queue, states, more));
+  OK(softfold_row_states_finish_sample(queue, states, &to, NULL));
+  EXPECT(tokens[0] == best[0][0] && tokens[1] == best[1][0]);
+  memset(&view, 0, sizeof view);
+  view.struct_size = sizeof view;
+  OK(softfold_row_states_get(states, &view));
+  EXPECT(view.samples != NULL && view.samples[1].offset == 1 && view.samples[0].top_k == 1);
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "tokens is null",
+        softfold_row_states_finish_sample(queue, states, NULL, NULL));
+  softfold_row_states_destroy(states);
+  softfold_row_states_destroy(more);
+  sampling.temperature = -1;
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "temperature is -1",
+        softfold_row_states_create_sampling(SOFTFOLD_F32, rows, k, 1, &sampling, &states));
+  EXPECT(states == NULL);
+}
+
 /* Two chains of one draft: row 2 i of the target is the draft's place, row 2 i + 1 the one after
  * it. */
 static void check_verification(softfold_queue* queue) {
@@ -635,6 +675,7 @@ int main(void) {
   check_rows(queue, x_memory);
   check_samples(queue, x_memory);
   check_sample_parts(queue, x_memory);
+  check_sampled_states(queue, x_memory);
   check_verification(queue);
   check_parts(queue, x_memory);
   check_states(queue, x_memory);

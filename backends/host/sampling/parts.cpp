@@ -5,8 +5,7 @@
 #include <backends/host/row/source.hpp>
 #include <backends/host/run.hpp>
 
-#include <core/real_types.hpp>
-#include <core/sample_row.hpp>
+#include <core/sample_parts_row.hpp>
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
@@ -15,40 +14,40 @@ namespace {
 
 namespace sampling = core::sampling;
 
-/// Columns [begin, begin + count) of row r's part.
-template <class T>
-sample_state fold_range(const core::fold_sample_problem& p, std::int64_t r,
-                        const sample_state& empty, std::int64_t begin, std::int64_t count) {
-  const std::int64_t first = p.options.column_offset;
-  const sampling::part_of_row<T> row = {static_cast<const T*>(p.x.data) + r * p.x.stride, first};
-  sample_state state;
-  sampling::fold_columns<core::arithmetic_t<T>>(sampling::one_lane{}, &state, row, empty,
-                                                first + begin, first + begin + count);
-  return state;
+/// The state of row r before any column.
+sample_state empty_state_of(const core::fold_sample_problem& p, const source& from,
+                            std::int64_t r) {
+  return from.kernels.computed == dtype::f64 ? sampling::empty_state_of<double>(p, r)
+                                             : sampling::empty_state_of<float>(p, r);
 }
 
-template <class T>
 void fold_rows(executor& on, const core::fold_sample_problem& p) {
   const source from(on.kernels, p.x, 1, p.x.type);
   const plan plan = choose_plan(from.shape_to(0), on.machine, on.threads, on.kernels);
   const std::int64_t cols = p.x.cols;
+  const auto add = [&](std::int64_t r, std::int64_t begin, std::int64_t count,
+                       sample_state& state) {
+    from.kernels.input.fold_sample(from.kernels.at(from.row(r), begin), count,
+                                   p.options.column_offset + begin, &state);
+  };
   auto* const parts = reinterpret_cast<sample_state*>(
       on.scratch.at_least(plan.over == spread::segments
                               ? static_cast<std::size_t>(segments_of(cols)) * sizeof(sample_state)
                               : 0));
   over_rows(on, plan, p.x.rows, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t r = begin; r < end; ++r) {
-      sample_state state = sampling::empty_state_of<core::arithmetic_t<T>>(p, r);
-      if (plan.over != spread::segments) {
-        p.states.data[r] = fold_range<T>(p, r, state, 0, cols);
-        continue;
-      }
-      over_segments(on, plan, cols, [&](std::int64_t i) {
-        const auto [from_column, count] = columns_of(i, cols);
-        parts[i] = fold_range<T>(p, r, state, from_column, count);
-      });
-      for (std::int64_t i = 0; i < segments_of(cols); ++i) {
-        sampling::combine(state, parts[i]);
+      sample_state state = empty_state_of(p, from, r);
+      if (plan.over == spread::segments) {
+        over_segments(on, plan, cols, [&](std::int64_t i) {
+          const auto [first, count] = columns_of(i, cols);
+          parts[i] = state;
+          add(r, first, count, parts[i]);
+        });
+        for (std::int64_t i = 0; i < segments_of(cols); ++i) {
+          sampling::combine(state, parts[i]);
+        }
+      } else {
+        add(r, 0, cols, state);
       }
       p.states.data[r] = state;
     }
@@ -86,7 +85,7 @@ void run(executor& on, const core::fold_sample_problem& p) {
                                .column_offset = p.options.column_offset,
                                .makes_parts = true});
   }
-  core::with_real(p.x.type, [&]<class T>(T) { fold_rows<T>(on, p); });
+  fold_rows(on, p);
 }
 
 void run(executor& on, const core::combine_sample_problem& p) {

@@ -5,7 +5,7 @@
 #include <backends/host/run.hpp>
 
 #include <core/real_types.hpp>
-#include <core/verify.hpp>
+#include <core/verify_row.hpp>
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {

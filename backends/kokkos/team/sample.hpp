@@ -4,9 +4,9 @@
 /// one thread.
 #pragma once
 
-#include <core/sample_parts.hpp>
+#include <core/sample_parts_row.hpp>
 #include <core/sample_row.hpp>
-#include <core/verify.hpp>
+#include <core/verify_row.hpp>
 
 #include <Kokkos_Core.hpp>
 
