@@ -17,7 +17,7 @@ matrix_ref output_of(const workload& w) {
   if (w.spec.writes_matrix()) {
     return w.y;
   }
-  if (w.spec.op == operation::sample) {
+  if (w.spec.draws()) {
     return w.indices;
   }
   return w.spec.op == operation::logsumexp ? matrix_ref{w.lse.data, w.lse.type, w.lse.size, 1, 1}
@@ -87,7 +87,7 @@ std::vector<double> read_answer(const workload& w) {
 
 void check_answer(const workload& w, const std::string& contender,
                   const std::vector<double>& answer, const std::vector<double>& expected) {
-  if (w.spec.op == operation::sample) {  // no two libraries draw the same
+  if (w.spec.draws()) {  // no two libraries draw the same
     for (const double column : answer) {
       if (!(column >= 0 && column < static_cast<double>(w.spec.cols))) {
         throw std::runtime_error(name_of(w.spec) + ": " + contender + " draws " +

@@ -19,6 +19,10 @@ enum class operation : std::uint8_t {
   topk,
   softmax_topk,
   sample,          ///< k draws of each row, without filters
+  sample_top_k_p,  ///< the same with top-k 50, then top-p 0.95
+  sample_top_p,    ///< with top-p 0.95
+  sample_min_p,    ///< with min-p 0.05
+  sample_raw,      ///< without filters, with the tokens' log-probabilities
   masked_softmax,  ///< half of the bits of a mask set
   scan
 };
@@ -52,6 +56,11 @@ struct bench_case {
   [[nodiscard]] bool is_softmax() const noexcept {
     return op == operation::softmax || op == operation::log_softmax || is_gradient();
   }
+  [[nodiscard]] bool draws() const noexcept {
+    return op == operation::sample || op == operation::sample_top_k_p ||
+           op == operation::sample_top_p || op == operation::sample_min_p ||
+           op == operation::sample_raw;
+  }
   [[nodiscard]] bool is_gradient() const noexcept {
     return op == operation::softmax_backward || op == operation::log_softmax_backward;
   }
@@ -80,6 +89,14 @@ struct bench_case {
       return "softmax_topk";
     case operation::sample:
       return "sample";
+    case operation::sample_top_k_p:
+      return "sample_top_k_p";
+    case operation::sample_top_p:
+      return "sample_top_p";
+    case operation::sample_min_p:
+      return "sample_min_p";
+    case operation::sample_raw:
+      return "sample_raw";
     case operation::masked_softmax:
       return "masked_softmax";
     case operation::scan:

@@ -73,8 +73,11 @@ void add_operations(case_list& list, const std::vector<int>& threads) {
       list.add({.group = "operations", .op = op, .threads = t},
                {{64, 4096, true}, {4096, 1024}, {4000, 25000}, {1, 128256}});
     }
-    list.add({.group = "operations", .op = operation::sample, .k = 1, .threads = t},
-             {{8192, 128}, {4096, 1024}, {4000, 25000, true}, {800, 128256}, {1, 128256}});
+    for (const operation op :
+         {operation::sample, operation::sample_top_k_p, operation::sample_top_p}) {
+      list.add({.group = "operations", .op = op, .k = 1, .threads = t},
+               {{8192, 128}, {4096, 1024}, {4000, 25000, true}, {800, 128256}, {1, 128256}});
+    }
     for (const std::int64_t k : {1, 5, 32, 64, 256, 1024}) {
       list.add({.group = "operations", .op = operation::softmax_topk, .k = k, .threads = t},
                shape{4000, 25000, k == 5});

@@ -75,8 +75,12 @@ void add_operations(case_list& list) {
 // What stands before and after a softmax where text is generated.
 void add_generation(case_list& list) {
   for (const dtype type : {dtype::f32, dtype::bf16}) {
-    list.add({.group = "operations", .op = operation::sample, .type = type, .k = 1, .threads = 0},
-             {{1, 151936, true}, {256, 151936, true}, {1024, 128256}});
+    for (const operation op :
+         {operation::sample, operation::sample_top_k_p, operation::sample_top_p,
+          operation::sample_min_p, operation::sample_raw}) {
+      list.add({.group = "operations", .op = op, .type = type, .k = 1, .threads = 0},
+               {{1, 151936, true}, {64, 128256}, {256, 151936, true}, {1024, 128256}});
+    }
     list.add({.group = "operations", .op = operation::masked_softmax, .type = type, .threads = 0},
              {{65536, 1024}, {16384, 4096}, {256, 151936, true}, {1024, 128256}});
     for (const std::int64_t cols : {1024, 4096, 25000, 128256}) {

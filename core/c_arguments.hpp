@@ -7,6 +7,7 @@
 #include <core/check.hpp>
 
 #include <softfold/softfold.h>
+#include <softfold/attention.hpp>
 #include <softfold/buffer.hpp>
 #include <softfold/queue.hpp>
 #include <softfold/row_states.hpp>
@@ -19,6 +20,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 
 namespace softfold {
@@ -140,6 +142,14 @@ struct arguments {
     check_reserved(arg, given.reserved);
     return {given.data, type_of(arg, given.type), given.rows, given.cols, given.stride};
   }
+  [[nodiscard]] tensor_ref tensor(const char* name, const softfold_tensor* t) const {
+    const argument arg{function, name};
+    const softfold_tensor& given = not_null(arg, t);
+    check_reserved(arg, given.reserved);
+    return {
+        given.data, type_of(arg, given.type), given.batches,     given.heads,       given.tokens,
+        given.dim,  given.batch_stride,       given.head_stride, given.token_stride};
+  }
   [[nodiscard]] vector_ref vector(const char* name, const softfold_vector* v) const {
     const argument arg{function, name};
     const softfold_vector& given = not_null(arg, v);
@@ -217,6 +227,32 @@ struct arguments {
     check_reserved({function, "options"}, o.reserved);
     return {
         .scale = o.scale, .empty_row = policy_of(function, o.empty_row), .edits = edits(o.edits)};
+  }
+  [[nodiscard]] attention_options attention(const softfold_attention_options* given) const {
+    const auto o = options(given, softfold_attention_options SOFTFOLD_ATTENTION_OPTIONS_INIT);
+    const auto optional_tensor = [&](const char* name, const softfold_tensor* t) {
+      return t == nullptr ? tensor_ref{} : tensor(name, t);
+    };
+    const auto optional_vector = [&](const char* name, const softfold_vector* v) {
+      return v == nullptr ? const_vector_ref{} : vector(name, v);
+    };
+    if (o.corner < SOFTFOLD_CAUSAL_NONE || o.corner > SOFTFOLD_CAUSAL_BOTTOM_RIGHT) {
+      core::fail(errc::invalid_argument, {function, "corner"}, "", std::to_string(o.corner),
+                 "a SOFTFOLD_CAUSAL_ corner");
+    }
+    return {.scale = o.scale == nullptr ? std::nullopt : std::optional(*o.scale),
+            .softcap = o.softcap,
+            .bias = optional_tensor("bias", o.bias),
+            .alibi_slopes = optional_vector("alibi_slopes", o.alibi_slopes),
+            .corner = static_cast<causal>(o.corner),
+            .window_left = o.window_left,
+            .window_right = o.window_right,
+            .key_lengths = optional_vector("key_lengths", o.key_lengths),
+            .key_offset = o.key_offset,
+            .query_offset = o.query_offset,
+            .sinks = optional_vector("sinks", o.sinks),
+            .empty_row = policy_of(function, o.empty_row),
+            .lse = optional_tensor("lse", o.lse)};
   }
   [[nodiscard]] logsumexp_options logsumexp(const softfold_logsumexp_options* given) const {
     const auto o = options(given, softfold_logsumexp_options SOFTFOLD_LOGSUMEXP_OPTIONS_INIT);

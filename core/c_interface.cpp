@@ -176,6 +176,51 @@ softfold_status softfold_scan(softfold_queue* queue, const softfold_matrix* x,
   });
 }
 
+softfold_status softfold_attention(softfold_queue* queue, const softfold_tensor* query,
+                                   const softfold_tensor* key, const softfold_tensor* value,
+                                   const softfold_tensor* out,
+                                   const softfold_attention_options* options) {
+  return guarded([&] {
+    const arguments a{"attention"};
+    attention(a.queue(queue), a.tensor("query", query), a.tensor("key", key),
+              a.tensor("value", value), a.tensor("out", out), a.attention(options));
+  });
+}
+
+softfold_status softfold_fold_attention(softfold_queue* queue, const softfold_tensor* query,
+                                        const softfold_tensor* key, const softfold_tensor* value,
+                                        const softfold_vector* states,
+                                        const softfold_tensor* weighted,
+                                        const softfold_attention_options* options) {
+  return guarded([&] {
+    const arguments a{"fold_attention"};
+    fold_attention(a.queue(queue), a.tensor("query", query), a.tensor("key", key),
+                   a.tensor("value", value), a.partials("states", states),
+                   a.tensor("weighted", weighted), a.attention(options));
+  });
+}
+
+softfold_status softfold_combine_attention(softfold_queue* queue, const softfold_vector* more,
+                                           const softfold_tensor* more_weighted,
+                                           const softfold_vector* states,
+                                           const softfold_tensor* weighted) {
+  return guarded([&] {
+    const arguments a{"combine"};
+    combine(a.queue(queue), a.partials("more", more), a.tensor("more_weighted", more_weighted),
+            a.partials("states", states), a.tensor("weighted", weighted));
+  });
+}
+
+softfold_status softfold_normalize_attention(softfold_queue* queue, const softfold_vector* states,
+                                             const softfold_tensor* weighted,
+                                             const softfold_tensor* out, int32_t empty_row) {
+  return guarded([&] {
+    const arguments a{"normalize"};
+    normalize(a.queue(queue), a.partials("states", states), a.tensor("weighted", weighted),
+              a.tensor("out", out), policy_of(a.function, empty_row));
+  });
+}
+
 softfold_status softfold_softmax_backward(softfold_queue* queue, const softfold_matrix* y,
                                           const softfold_matrix* dy, const softfold_matrix* dx,
                                           const softfold_backward_options* options) {
@@ -435,9 +480,20 @@ softfold_status softfold_row_states_get(const softfold_row_states* states,
 
 softfold_status softfold_row_states_fold(softfold_queue* queue, softfold_row_states* states,
                                          const softfold_matrix* x_part, int64_t column_offset) {
+  softfold_row_states_fold_options options = SOFTFOLD_ROW_STATES_FOLD_OPTIONS_INIT;
+  options.column_offset = column_offset;
+  return softfold_row_states_fold_with_options(queue, states, x_part, &options);
+}
+
+softfold_status softfold_row_states_fold_with_options(
+    softfold_queue* queue, softfold_row_states* states, const softfold_matrix* x_part,
+    const softfold_row_states_fold_options* options) {
   return guarded([&] {
     const arguments a{"row_states_fold"};
-    a.states("states", states).fold(a.queue(queue), a.matrix("x_part", x_part), column_offset);
+    const auto o =
+        a.options(options, softfold_row_states_fold_options SOFTFOLD_ROW_STATES_FOLD_OPTIONS_INIT);
+    a.states("states", states)
+        .fold(a.queue(queue), a.matrix("x_part", x_part), o.column_offset, a.edits(o.edits));
   });
 }
 

@@ -131,6 +131,29 @@ struct edited_row {
             real_at<A>(bias, bias_type, column) != -std::numeric_limits<A>::infinity());
   }
 
+  /// keeps() of the columns [column, column + count), a bit for each, the lowest first. column is a
+  /// multiple of count, which divides 32; of `rest` columns from it on the row has no more.
+  template <int count>
+  [[nodiscard]] SOFTFOLD_HD unsigned kept(std::int64_t column, std::int64_t rest) const {
+    static_assert(32 % count == 0);
+    const auto below = [&](std::int64_t limit) {  // bits of columns below it
+      const std::int64_t bits = limit - column;
+      return bits >= count ? ~0U >> (32 - count) : bits <= 0 ? 0U : (1U << bits) - 1;
+    };
+    unsigned bits = below(last < column + rest ? last : column + rest) & ~below(first);
+    if (words != nullptr && bits != 0) {
+      bits &= words[column / 32] >> (column % 32);
+    }
+    if ((bytes != nullptr || bias != nullptr) && bits != 0) {
+      for (int i = 0; i < count; ++i) {
+        if ((bits >> i & 1U) != 0 && !keeps(column + i)) {
+          bits &= ~(1U << i);
+        }
+      }
+    }
+    return bits;
+  }
+
   [[nodiscard]] SOFTFOLD_HD std::int64_t penalty_column(std::int64_t entry) const {
     return integer_at(penalty_columns, penalty_columns_type, entry);
   }

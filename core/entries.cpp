@@ -4,6 +4,7 @@
 #include <core/floating_point.hpp>
 #include <core/run.hpp>
 
+#include <softfold/attention.hpp>
 #include <softfold/error.hpp>
 
 #include <atomic>
@@ -169,6 +170,29 @@ void verify(queue& q, const_matrix_ref target, const_matrix_ref draft,
     return core::checked_coupled_targets(target, draft_tokens, tokens, accepted, options);
   });
   enter(q, name, [&] { return core::coupled_problem{draft_tokens, tokens, accepted}; });
+}
+
+void attention(queue& q, const_tensor_ref query, const_tensor_ref key, const_tensor_ref value,
+               tensor_ref out, const attention_options& options) {
+  enter(q, "attention", [&] { return core::checked_attention(query, key, value, out, options); });
+}
+
+void fold_attention(queue& q, const_tensor_ref query, const_tensor_ref key, const_tensor_ref value,
+                    partials_ref states, tensor_ref weighted, const attention_options& options) {
+  enter(q, "fold_attention",
+        [&] { return core::checked_fold_attention(query, key, value, states, weighted, options); });
+}
+
+void combine(queue& q, const_partials_ref more, const_tensor_ref more_weighted, partials_ref states,
+             tensor_ref weighted) {
+  enter(q, "combine",
+        [&] { return core::checked_combine_attention(more, more_weighted, states, weighted); });
+}
+
+void normalize(queue& q, const_partials_ref states, const_tensor_ref weighted, tensor_ref out,
+               softfold::empty_row empty_row) {
+  enter(q, "normalize",
+        [&] { return core::checked_normalize_attention(states, weighted, out, empty_row); });
 }
 
 }  // namespace SOFTFOLD_BACKEND

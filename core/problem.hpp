@@ -4,6 +4,7 @@
 /// plan and launch, the same in every backend.
 #pragma once
 
+#include <core/attention_problem.hpp>
 #include <core/check_edits.hpp>
 #include <core/check_lists.hpp>
 #include <core/edits.hpp>
@@ -139,7 +140,8 @@ using problem =
     std::variant<row_problem, backward_problem, topk_problem, lists_problem, fold_problem,
                  combine_problem, state_problem, normalize_problem, scan_problem, sample_problem,
                  fold_sample_problem, combine_sample_problem, finish_sample_problem,
-                 coupled_problem, ratio_problem>;
+                 coupled_problem, ratio_problem, attention_problem, combine_attention_problem,
+                 normalize_attention_problem>;
 
 /// softmax and log_softmax.
 inline row_problem checked_softmax(operation what, const const_matrix_ref& x, const matrix_ref& y,

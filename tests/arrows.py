@@ -17,7 +17,7 @@ GPU_KERNELS = ["backends/gpu/state", "backends/gpu/row", "backends/gpu/plan", "b
 RULES = {
     "include": [],
     "core": ["include"],
-    "backends/gpu/.": ["core", "include", "backends/gpu/plan"],
+    "backends/gpu/.": ["core", "include", "backends/gpu/plan", "backends/gpu/sampling"],
     "backends/gpu/plan": ["core", "include"],
     "backends/gpu/state": ["core", "include", "backends/gpu/."],
     "backends/gpu/row": ["core", "include", "backends/gpu/state", "backends/gpu/."],
@@ -27,6 +27,8 @@ RULES = {
     "backends/gpu/map": ["core", "include", "backends/gpu/group", "backends/gpu/job",
                          "backends/gpu/reduce", *GPU_KERNELS],
     "backends/gpu/topk": ["core", "include", "backends/gpu/group", *GPU_KERNELS],
+    "backends/gpu/scan": ["core", "include", *GPU_KERNELS],
+    "backends/gpu/sampling": ["core", "include", "backends/gpu/job", *GPU_KERNELS],
     "backends/cuda": ["core", "include", "backends/gpu"],
     "backends/hip": ["core", "include", "backends/gpu"],
     "backends/host/.": ["core", "include", "backends/host/plan", "backends/host/kernels"],
@@ -43,6 +45,8 @@ RULES = {
                            "backends/host/plan", "backends/host/."],
     "backends/host/edit": ["core", "include", "backends/host/row", "backends/host/kernels",
                            "backends/host/plan", "backends/host/."],
+    "backends/host/attention": ["core", "include", "backends/host/row", "backends/host/kernels",
+                                "backends/host/plan", "backends/host/."],
     "backends/host/scan": ["core", "include", "backends/host/row", "backends/host/kernels",
                            "backends/host/plan", "backends/host/."],
     "backends/host/sampling": ["core", "include", "backends/host/topk", "backends/host/row",
@@ -60,6 +64,7 @@ SEAMS = {
     "backends/gpu/sample_parts.inl": ["backends/gpu"],
     "backends/gpu/verify.inl": ["backends/gpu"],
     "backends/gpu/scan.inl": ["backends/gpu"],
+    "backends/gpu/attention.inl": ["backends/gpu"],
 }
 CONTRACT = {"device.hpp", "handles.hpp", "launch.hpp"}  # gpu/contract.hpp and gpu/runtime.hpp have them
 

@@ -118,6 +118,13 @@ __device__ inline float fast_exp2(float x) {
   return result;
 }
 
+/// log2 x for x in [1, 2], within 2^-22.
+__device__ inline float fast_log2(float x) {
+  float result;
+  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
 /// 1 / x within 2^-22, for x and 1 / x of ordinary size.
 __device__ inline float fast_reciprocal(float x) {
   float result;

@@ -29,7 +29,7 @@
 ///   max_or_nan(a, b)               the larger; NaN if either is
 ///   min_or_nan(a, b)               the smaller; NaN if either is
 ///   max_of_pairs<In>(a, b)         the same of two 16-bit elements in a word
-///   fast_exp2(x), fast_reciprocal(x)
+///   fast_exp2(x), fast_log2(x), fast_reciprocal(x)
 ///   to_float(x), to_half_pair(low, high), to_bfloat16_pair(low, high)
 ///   order_key(x)                   core::order_key
 ///   count_bits, lowest_bit, leading_zeros, shift_left(x, n): n may be 32 and more, which gives 0

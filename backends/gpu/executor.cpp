@@ -14,18 +14,25 @@ scratch::~scratch() {
   if (memory_ != nullptr) {
     runtime::release(memory_, stream_);
   }
+  for (void* const memory : of_graphs_) {
+    runtime::release(memory, stream_);
+  }
 }
 
 void* scratch::at_least(std::size_t bytes) {
+  const bool capturing = bytes > 0 && runtime::is_capturing(stream_);
   if (bytes > size_) {
     core::check_allocation("queue's scratch memory", bytes);
-    if (runtime::is_capturing(stream_)) {
+    if (capturing) {
       throw error(errc::out_of_memory,
                   "queue: the captured call needs " + std::to_string(bytes) +
                       " bytes of scratch memory and the queue has " + std::to_string(size_) +
                       "; call reserve(), or the function once, before the capture");
     }
-    if (memory_ != nullptr) {
+    if (captured_) {
+      of_graphs_.push_back(std::exchange(memory_, nullptr));
+      captured_ = false;
+    } else if (memory_ != nullptr) {
       runtime::release(std::exchange(memory_, nullptr), stream_);
     }
     size_ = 0;
@@ -35,6 +42,7 @@ void* scratch::at_least(std::size_t bytes) {
       runtime::clear(memory_, exchange_bytes_, stream_);
     }
   }
+  captured_ = captured_ || capturing;
   return memory_ == nullptr ? nullptr : static_cast<std::byte*>(memory_) + exchange_bytes_;
 }
 
@@ -43,7 +51,8 @@ executor::executor(int device_, stream_handle stream_)
       properties(runtime::properties(device_)),
       stream(stream_),
       scratch(stream_, properties.runs_together),
-      edited(stream_, false) {}
+      edited(stream_, false),
+      listed(stream_, false) {}
 
 void executor::reserve(std::size_t bytes) {
   const runtime::current_device current(device);

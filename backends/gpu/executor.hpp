@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
@@ -24,7 +25,8 @@ class scratch {
   scratch& operator=(const scratch&) = delete;
 
   /// At least `bytes` bytes, contents undefined. Throws error(out_of_memory); so it does where it
-  /// would have to grow inside a graph capture.
+  /// would have to grow inside a graph capture. What a graph was given stays where it is, also when
+  /// later calls need more.
   void* at_least(std::size_t bytes);
 
   /// Beside the memory of the last at_least() of more than 0 bytes; null if there is none.
@@ -37,6 +39,8 @@ class scratch {
   std::size_t exchange_bytes_;
   void* memory_ = nullptr;  ///< the exchange_memory, then what is asked for
   std::size_t size_ = 0;    ///< of that
+  bool captured_ = false;   ///< a graph has the memory
+  std::vector<void*> of_graphs_;
 };
 
 struct executor {
@@ -48,6 +52,7 @@ struct executor {
   stream_handle stream;
   gpu::scratch scratch;
   gpu::scratch edited;  ///< rows whose edits were made
+  gpu::scratch listed;  ///< lists that tokens are drawn from
 
   /// Grows the scratch memory.
   void reserve(std::size_t bytes);

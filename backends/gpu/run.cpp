@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <limits>
 #include <string>
 
 namespace softfold::gpu {
@@ -126,6 +127,29 @@ void run_each(executor& on, const core::lists_problem& p) {
   combine_lists(on, p);
 }
 
+/// The lists that some rows' tokens are in.
+sample_lists listed(executor& on, const core::sample_problem& p) {
+  const sample_ways ways = sample_ways::of(p);
+  if (!ways.may_go(sample_way::list)) {
+    return {};
+  }
+  const dtype index = p.x.cols > std::numeric_limits<std::int32_t>::max() ? dtype::i64 : dtype::i32;
+  const auto entries = static_cast<std::size_t>(p.x.rows * ways.listed);
+  const runtime::current_device current(on.device);
+  auto* const memory =
+      static_cast<std::byte*>(on.listed.at_least(entries * (size_of(index) + size_of(p.x.type))));
+  // The wider of the two first, so that both are aligned.
+  const bool values_first = size_of(p.x.type) >= size_of(index);
+  std::byte* const second = memory + entries * (values_first ? size_of(p.x.type) : size_of(index));
+  const sample_lists lists = {
+      {values_first ? memory : second, p.x.type, p.x.rows, ways.listed, ways.listed},
+      {values_first ? second : memory, index, p.x.rows, ways.listed, ways.listed}};
+  run_each(on,
+           core::topk_problem{
+               .function = "sample", .x = p.x, .indices = lists.columns, .values = lists.values});
+  return lists;
+}
+
 void run_each(executor& on, const core::sample_problem& p) {
   const sample_options& o = p.options;
   check_memory(on, "sample",
@@ -153,7 +177,38 @@ void run_each(executor& on, const core::sample_problem& p) {
                                     .indices = o.top_indices,
                                     .values = o.top_log_probabilities});
   }
-  sample_rows(on, p);
+  sample_rows(on, p, listed(on, p));
+}
+
+void run_each(executor& on, const core::attention_problem& p) {
+  const attention_options& o = p.options;
+  check_memory(on, core::function_of(p),
+               {{"query", p.q.data},
+                {"key", p.k.data},
+                {"value", p.v.data},
+                {p.folds ? "weighted" : "out", p.out.data},
+                {"states", p.states.data},
+                {"bias", o.bias.data},
+                {"alibi_slopes", o.alibi_slopes.data},
+                {"key_lengths", o.key_lengths.data},
+                {"sinks", o.sinks.data},
+                {"lse", o.lse.data}});
+  attention(on, p);
+}
+
+void run_each(executor& on, const core::combine_attention_problem& p) {
+  check_memory(on, "combine",
+               {{"more", p.more.data},
+                {"more_weighted", p.more_weighted.data},
+                {"states", p.states.data},
+                {"weighted", p.weighted.data}});
+  combine_attention(on, p);
+}
+
+void run_each(executor& on, const core::normalize_attention_problem& p) {
+  check_memory(on, "normalize",
+               {{"states", p.states.data}, {"weighted", p.weighted.data}, {"out", p.out.data}});
+  normalize_attention(on, p);
 }
 
 void run_each(executor& on, const core::fold_sample_problem& p) {
@@ -256,7 +311,7 @@ struct edited_rows {
   }
   [[nodiscard]] std::size_t batch_bytes() const {
     constexpr std::size_t least = std::size_t{1} << 20;  // a launch's worth, whatever the cache
-    return std::max(on.properties.l2_bytes / 2, least);
+    return std::max(on.properties.l2_bytes, least);
   }
   void edit(const const_matrix_ref& x, const core::edits& edits, const matrix_ref& to,
             double removed) const {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// scan: chunks of rows are folded, a warp a row makes of their states what comes before each, and
-/// blocks scan their chunks from there.
+/// scan: in f32 arithmetic by steps of a block. Else chunks of rows are folded, a block a row makes
+/// of their states what comes before each, and blocks scan their chunks from there.
 #include <gpu/contract.hpp>
 #include <gpu/plan/constants.hpp>
 #include <gpu/row/vector_elements.hpp>
+#include <gpu/scan/by_block.hpp>
 #include <gpu/typed.hpp>
 
 #include <core/real_types.hpp>
@@ -16,10 +17,10 @@ namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 namespace {
 
-constexpr int threads = 256;
+constexpr int threads = scan_threads;
 
 /// Consecutive elements of a thread, and of a block: a chunk.
-constexpr int elements_each = 8;
+constexpr int elements_each = scan_each;
 constexpr int chunk_elements = threads * elements_each;
 
 template <class In>
@@ -159,8 +160,51 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
+/// Whether the steps' arithmetic is for a problem. A carry's maximum is divided by the scale there.
+bool goes_by_block(const core::scan_problem& p) {
+  const double scale = p.scale < 0 ? -p.scale : p.scale;
+  return p.x.type != dtype::f64 && (p.carry_in.data == nullptr || scale == 0 || scale >= 1);
+}
+
+template <class In>
+void run_scan_by_block(executor& on, const core::scan_problem& p) {
+  using rows_type = core::scan_rows<In, scan_step>;
+  const auto how = scan_arithmetic::of(p.scale);
+  const int spans = static_cast<int>(divide_up(p.x.cols, scan_span));
+  // Blocks of a row each read it once, if they are enough for the device.
+  const bool by_span = spans > 1 && p.x.rows < 2 * on.properties.multiprocessors;
+  const std::int64_t parts = p.x.rows * spans;
+  const scan_blocks blocks = {
+      .spans = spans,
+      .by_span = by_span,
+      .carry_in = static_cast<const max_sum<float>*>(p.carry_in.data),
+      .carry_out = static_cast<max_sum<float>*>(p.carry_out.data),
+      .carries = by_span ? static_cast<scan_carry*>(on.scratch.at_least(
+                               static_cast<std::size_t>(parts) * sizeof(scan_carry)))
+                         : nullptr};
+  const std::int64_t grid = by_span ? parts : p.x.rows;
+  core::with_output<In>(p.lse.type, [&]<class Out>(Out) {
+    with_lanes(on.properties.lanes, [&](auto lanes) {
+      auto* const y = static_cast<Out*>(p.lse.data);
+      if (by_span) {
+        launch_grid(on.stream, scan_by_block<lanes(), true, In, In>, grid, scan_threads,
+                    rows_type::of(p), nullptr, 0, false, how, blocks);
+        launch_grid(on.stream, scan_spans, divide_up(p.x.rows, scan_threads), scan_threads,
+                    p.x.rows, how, blocks);
+      }
+      launch_grid(on.stream, scan_by_block<lanes(), false, In, Out>, grid, scan_threads,
+                  rows_type::of(p), y, p.lse.stride, p.exclusive, how, blocks);
+    });
+  });
+}
+
 template <class In>
 void run_scan(executor& on, const core::scan_problem& p) {
+  if constexpr (sizeof(arithmetic_t<In>) == 4) {
+    if (goes_by_block(p)) {
+      return run_scan_by_block<In>(on, p);
+    }
+  }
   auto rows = scan_rows<In>::of(p);
   using T = arithmetic_t<In>;
   rows.carries = static_cast<core::scan_state<T>*>(on.scratch.at_least(rows.carry_bytes()));

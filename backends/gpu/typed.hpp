@@ -5,6 +5,7 @@
 #pragma once
 
 #include <gpu/executor.hpp>
+#include <gpu/sampling/way.hpp>
 
 #include <core/edited.hpp>
 #include <core/problem.hpp>
@@ -33,13 +34,18 @@ void settle(executor& on, const core::settled_lists& lists);
 /// scan.inl.
 void scan(executor& on, const core::scan_problem& p);
 
+/// attention.inl.
+void attention(executor& on, const core::attention_problem& p);
+void combine_attention(executor& on, const core::combine_attention_problem& p);
+void normalize_attention(executor& on, const core::normalize_attention_problem& p);
+
 /// combine.inl.
 void combine_states(executor& on, const core::combine_problem& p);
 void logsumexp_of_states(executor& on, const core::state_problem& p);
 void combine_lists(executor& on, const core::lists_problem& p);
 
 /// sample.inl; the top lists' logits stand in their place.
-void sample_rows(executor& on, const core::sample_problem& p);
+void sample_rows(executor& on, const core::sample_problem& p, const sample_lists& lists);
 
 /// sample_parts.inl: the states; lists are problems of their own.
 void fold_sample_rows(executor& on, const core::fold_sample_problem& p);

@@ -115,6 +115,14 @@ __device__ inline float fast_exp2(float x) {
   return __builtin_exp2f(x);
 #endif
 }
+/// log2 x for x in [1, 2], within 2^-22: the instruction v_log_f32.
+__device__ inline float fast_log2(float x) {
+#if __has_builtin(__builtin_amdgcn_logf)
+  return __builtin_amdgcn_logf(x);
+#else  // before clang 17 the generic builtin is that instruction
+  return __builtin_log2f(x);
+#endif
+}
 /// 1 / x within 2^-22, for x and 1 / x of ordinary size.
 __device__ inline float fast_reciprocal(float x) { return __builtin_amdgcn_rcpf(x); }
 

@@ -31,6 +31,9 @@ void run(executor& on, const core::combine_sample_problem& p);
 void run(executor& on, const core::finish_sample_problem& p);
 void run(executor& on, const core::coupled_problem& p);
 void run(executor& on, const core::ratio_problem& p);
+void run(executor& on, const core::attention_problem& p);
+void run(executor& on, const core::combine_attention_problem& p);
+void run(executor& on, const core::normalize_attention_problem& p);
 
 /// What core::edited_run asks of a backend.
 struct edited_rows {

@@ -7,6 +7,7 @@
 #include "guarded.hpp"
 #include "memory.hpp"
 #include "space.hpp"
+#include "team/attention.hpp"
 #include "team/edit.hpp"
 #include "team/gradient.hpp"
 #include "team/rows.hpp"
@@ -346,6 +347,35 @@ class team_space final : public space {
       launch_rows(verify_chains_by_ratio<Exec, decltype(in)>{p, 0}, p.draft_tokens.rows,
                   memory::most_lanes, static_cast<int>(sizeof(memory)) + 64);
     });
+  }
+
+  void run_each(const core::attention_problem& p) {
+    if (p.rows() == 0) {
+      return;
+    }
+    core::with_real(p.q.type, [&](auto in) {
+      using functor_type = attention_rows<Exec, decltype(in)>;
+      team_plan plan{};
+      plan.team_size = works_on_host_memory<Exec> ? 1 : attention_tile;
+      plan.vector_length = 1;
+      functor_type functor{p, 0};
+      constexpr int shared = static_cast<int>(sizeof(typename functor_type::memory)) + 64;
+      const int team_size = team_size_for(plan, functor, shared);
+      for (; functor.first < p.rows(); functor.first += league_limit) {
+        launch_teams(plan, std::min(p.rows() - functor.first, league_limit), team_size, functor,
+                     shared);
+      }
+    });
+  }
+
+  void run_each(const core::combine_attention_problem& p) {
+    p.states.type == dtype::f64 ? over_range(p.states.size, combine_attention_rows<double>{p})
+                                : over_range(p.states.size, combine_attention_rows<float>{p});
+  }
+
+  void run_each(const core::normalize_attention_problem& p) {
+    p.states.type == dtype::f64 ? over_range(p.states.size, normalize_attention_rows<double>{p})
+                                : over_range(p.states.size, normalize_attention_rows<float>{p});
   }
 
   // ---- What this execution space can do.

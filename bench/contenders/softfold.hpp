@@ -12,6 +12,29 @@
 
 namespace softfold::bench {
 
+/// What the operations that draw do beside it.
+[[nodiscard]] inline sample_options drawing(const workload& w) {
+  sample_options options{.seed = 1};
+  switch (w.spec.op) {
+    case operation::sample_top_k_p:
+      options.top_k = 50;
+      options.top_p = 0.95;
+      break;
+    case operation::sample_top_p:
+      options.top_p = 0.95;
+      break;
+    case operation::sample_min_p:
+      options.min_p = 0.05;
+      break;
+    case operation::sample_raw:
+      options.raw_log_probability = w.values;
+      break;
+    default:
+      break;
+  }
+  return options;
+}
+
 /// The operation of the case, on q.
 [[nodiscard]] inline work softfold_call(queue own, const workload& w) {
   const auto q = std::make_shared<queue>(std::move(own));
@@ -39,8 +62,13 @@ namespace softfold::bench {
     case operation::scan:
       return [q, w] { scan(*q, w.x, w.y); };
     case operation::sample:
-      return [q, w, offset = std::uint64_t{0}]() mutable {
-        sample(*q, w.x, w.indices, {.seed = 1, .offset = offset++});
+    case operation::sample_top_k_p:
+    case operation::sample_top_p:
+    case operation::sample_min_p:
+    case operation::sample_raw:
+      return [q, w, options = drawing(w)]() mutable {
+        sample(*q, w.x, w.indices, options);
+        ++options.offset;
       };
   }
   return {};

@@ -18,15 +18,12 @@ data = pathlib.Path(__file__).parent.parent / "data"
 logits = np.load(data / "logits_prompts.npy")
 prompts = (data / "prompts.txt").read_text().splitlines()
 vocabulary = (data / "vocab.txt").read_text().splitlines()
-generator = np.random.default_rng(int(sys.argv[1]) if len(sys.argv) > 1 else 0)
 
-# One pass over the logits; all that follows is on 50 columns.
-probabilities, tokens = softfold.softmax_topk(logits, 50, scale=1 / 0.8, out_dtype="float32")
+tokens, log_p = softfold.sample(
+    logits, temperature=0.8, top_k=50, top_p=0.9, seed=int(sys.argv[1]) if len(sys.argv) > 1 else 0,
+    offset=np.arange(len(prompts)),  # rows with the same seed and offset would share their luck
+    with_log_probability=True, out_dtype="float32",
+)  # fmt: skip
 
-before = np.cumsum(probabilities, axis=-1) - probabilities
-kept = np.where(before < 0.9 * probabilities.sum(-1, keepdims=True), probabilities, 0)
-draws = generator.random(len(prompts)) * kept.sum(-1)
-chosen = (np.cumsum(kept, axis=-1) <= draws[:, None]).sum(-1)
-
-for prompt, row, probability, choice in zip(prompts, tokens, probabilities, chosen):
-    print(f"{prompt}[{vocabulary[row[choice]]}]  {probability[choice]:.3f}")
+for prompt, token, p in zip(prompts, tokens[:, 0], np.exp(log_p[:, 0])):
+    print(f"{prompt}[{vocabulary[token]}]  {p:.3f}")

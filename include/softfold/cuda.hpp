@@ -13,7 +13,9 @@ inline namespace cuda {
 
 /// A queue whose calls go to `stream`, of the device that is current now; null is the default
 /// stream. The stream stays the caller's and must live as long as the queue. Calls can be captured
-/// in a graph once the queue's scratch memory has grown: by the same call before, or reserve().
+/// in a graph once the queue's scratch memory has grown: by the same call before, or reserve(). The
+/// graph keeps that memory, until the queue's end: its replays and other calls on the queue must
+/// not run at the same time.
 SOFTFOLD_API queue queue_on(CUstream_st* stream);
 
 }  // namespace cuda

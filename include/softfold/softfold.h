@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
  * \file
- * The C interface (C99) to everything in softfold.hpp and row_states.hpp, for programs in C and
- * for bindings. The headers in C++ are the reference for what a function computes; this one says
- * how arguments and errors travel.
+ * The C interface (C99) to everything in softfold.hpp, attention.hpp and row_states.hpp, for
+ * programs in C and for bindings. The headers in C++ are the reference for what a function
+ * computes; this one says how arguments and errors travel.
  *
  * - Every function that can fail returns a status, SOFTFOLD_SUCCESS = 0 or what went wrong;
  *   softfold_last_error() has the text. A wrong argument is found before anything is written. No
@@ -99,6 +99,21 @@ typedef struct softfold_vector {
   softfold_dtype type;
   int32_t reserved;
 } softfold_vector;
+
+/** [batches, heads, tokens, dim]: element (b, h, t, d) is number b batch_stride + h head_stride +
+ *  t token_stride + d. */
+typedef struct softfold_tensor {
+  void* data;
+  int64_t batches;
+  int64_t heads;
+  int64_t tokens;
+  int64_t dim;
+  int64_t batch_stride;
+  int64_t head_stride;
+  int64_t token_stride;
+  softfold_dtype type;
+  int32_t reserved;
+} softfold_tensor;
 
 /** What softmax and log-softmax write for a row of -infinity only. */
 enum {
@@ -203,6 +218,14 @@ typedef struct softfold_fold_topk_options {
 } softfold_fold_topk_options;
 #define SOFTFOLD_FOLD_TOPK_OPTIONS_INIT \
   { sizeof(softfold_fold_topk_options), 1.0, 0, NULL }
+
+typedef struct softfold_row_states_fold_options {
+  size_t struct_size;
+  int64_t column_offset;           /**< the column of the whole row that column 0 of the part is */
+  const softfold_row_edits* edits; /**< of the part; NULL: none */
+} softfold_row_states_fold_options;
+#define SOFTFOLD_ROW_STATES_FOLD_OPTIONS_INIT \
+  { sizeof(softfold_row_states_fold_options), 0, NULL }
 
 /** Which elements a filter of softfold_sample counts. */
 enum {
@@ -425,6 +448,53 @@ SOFTFOLD_C_API softfold_status softfold_verify(softfold_queue* queue, const soft
                                                const softfold_vector* accepted,
                                                const softfold_sample_options* options);
 
+/* ---- attention ---- */
+
+/** attention_options of attention.hpp, which says what each member does. NULL: none. */
+typedef struct softfold_attention_options {
+  size_t struct_size;
+  const double* scale; /**< NULL: 1 / sqrt(dim) */
+  double softcap;
+  const softfold_tensor* bias;
+  const softfold_vector* alibi_slopes;
+  int32_t corner;       /**< SOFTFOLD_CAUSAL_ */
+  int32_t empty_row;    /**< SOFTFOLD_EMPTY_ROW_ */
+  int64_t window_left;  /**< negative: all */
+  int64_t window_right; /**< negative: all */
+  const softfold_vector* key_lengths;
+  int64_t key_offset;
+  int64_t query_offset;
+  const softfold_vector* sinks;
+  const softfold_tensor* lse; /**< NULL: not wanted */
+} softfold_attention_options;
+#define SOFTFOLD_ATTENTION_OPTIONS_INIT                                              \
+  {                                                                                  \
+    sizeof(softfold_attention_options), NULL, 0.0, NULL, NULL, SOFTFOLD_CAUSAL_NONE, \
+        SOFTFOLD_EMPTY_ROW_ZERO, -1, -1, NULL, 0, 0, NULL, NULL                      \
+  }
+
+SOFTFOLD_C_API softfold_status softfold_attention(softfold_queue* queue,
+                                                  const softfold_tensor* query,
+                                                  const softfold_tensor* key,
+                                                  const softfold_tensor* value,
+                                                  const softfold_tensor* out,
+                                                  const softfold_attention_options* options);
+/** states: pairs of (max, sum), one for each query of each head of each batch. */
+SOFTFOLD_C_API softfold_status softfold_fold_attention(
+    softfold_queue* queue, const softfold_tensor* query, const softfold_tensor* key,
+    const softfold_tensor* value, const softfold_vector* states, const softfold_tensor* weighted,
+    const softfold_attention_options* options);
+SOFTFOLD_C_API softfold_status softfold_combine_attention(softfold_queue* queue,
+                                                          const softfold_vector* more,
+                                                          const softfold_tensor* more_weighted,
+                                                          const softfold_vector* states,
+                                                          const softfold_tensor* weighted);
+SOFTFOLD_C_API softfold_status softfold_normalize_attention(softfold_queue* queue,
+                                                            const softfold_vector* states,
+                                                            const softfold_tensor* weighted,
+                                                            const softfold_tensor* out,
+                                                            int32_t empty_row);
+
 /* ---- parts of rows ---- */
 
 SOFTFOLD_C_API softfold_status softfold_fold(softfold_queue* queue, const softfold_matrix* x_part,
@@ -532,6 +602,9 @@ SOFTFOLD_C_API softfold_status softfold_row_states_fold(softfold_queue* queue,
                                                         softfold_row_states* states,
                                                         const softfold_matrix* x_part,
                                                         int64_t column_offset);
+SOFTFOLD_C_API softfold_status softfold_row_states_fold_with_options(
+    softfold_queue* queue, softfold_row_states* states, const softfold_matrix* x_part,
+    const softfold_row_states_fold_options* options);
 SOFTFOLD_C_API softfold_status softfold_row_states_combine(softfold_queue* queue,
                                                            softfold_row_states* states,
                                                            const softfold_row_states* more);

@@ -203,8 +203,9 @@ SOFTFOLD_API void logsumexp(queue& q, const_matrix_ref x, vector_ref lse,
 /// column of an inclusive scan is the row's logsumexp, and an exclusive scan has the same numbers
 /// one column later.
 ///
-/// x and lse are [rows, cols]; lse may be x itself. Two looks at x, of which caches serve the
-/// second, and one write.
+/// x and lse are [rows, cols]; lse may be x itself. One write, and one read of x where rows are
+/// many enough for a GPU to give a block to each, else two, of which the host's caches serve the
+/// second.
 SOFTFOLD_API void scan(queue& q, const_matrix_ref x, matrix_ref lse,
                        const scan_options& options = {});
 

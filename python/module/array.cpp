@@ -308,6 +308,9 @@ void array::read_dlpack() {
     throw nb::type_error(
         is_not(arg_, "of type " + type_text(object), "an array that can be written to").c_str());
   }
+  if (where.on_cuda() && belongs_to(object, "jax")) {  // whose stream is its own
+    throw nb::type_error("softfold takes JAX arrays in a GPU's memory by softfold.jax only");
+  }
   // The work goes to the stream that the array's library works on: nothing has to wait.
   nb::object source = nb::borrow(object);
   if (where.on_cuda()) {
@@ -466,8 +469,6 @@ new_array::new_array(const array& like, extents shape, softfold_dtype type) {
     data = static_cast<char*>(tensor_->tensor.data) + tensor_->tensor.byte_offset;
   } else if (const nb::object library = namespace_of(like.object); like.where.on_host()) {
     object_ = library.attr("from_dlpack")(new_host_memory(shape, type, data));
-  } else if (belongs_to(like.object, "jax")) {
-    throw nb::type_error("softfold takes JAX arrays in a GPU's memory by softfold.jax only");
   } else {
     nb::list sizes;
     for (const std::int64_t extent : shape) {

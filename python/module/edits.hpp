@@ -94,13 +94,14 @@ struct with_edits<Function> {
         arguments...);
   }
 
-  template <class... Extra>
-  static void define(nb::module_& m, const char* name, const char* text, Extra... extra) {
+  /// In a module or a class.
+  template <class Scope, class... Extra>
+  static void define(Scope& scope, const char* name, const char* text, Extra... extra) {
     using namespace nb::literals;
     const nb::none none;
-    m.def(name, &function, extra..., "bias"_a = none, "mask"_a = none, "lengths"_a = none,
-          "causal"_a = none, "window"_a = 0, "softcap"_a = 0.0, "penalties"_a = none,
-          "repetition"_a = none, "frequency"_a = none, "presence"_a = none, text);
+    scope.def(name, &function, extra..., "bias"_a = none, "mask"_a = none, "lengths"_a = none,
+              "causal"_a = none, "window"_a = 0, "softcap"_a = 0.0, "penalties"_a = none,
+              "repetition"_a = none, "frequency"_a = none, "presence"_a = none, text);
   }
 };
 

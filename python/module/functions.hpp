@@ -25,7 +25,7 @@
   X(row_states_create) \
   X(row_states_destroy) \
   X(row_states_get) \
-  X(row_states_fold) \
+  X(row_states_fold_with_options) \
   X(row_states_combine) \
   X(row_states_append_rows) \
   X(row_states_finish) \

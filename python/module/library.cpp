@@ -20,23 +20,29 @@
 namespace softfold::python {
 namespace {
 
-/// Makes the GPU of a place the driver's current one while it lives: queue_create_on takes the
-/// current device. Does nothing where the driver cannot be had, which the library then reports.
+/// Makes the GPU of a place, or of a stream, the driver's current one while it lives:
+/// queue_create_on takes the current device. Does nothing where the driver cannot be had, which the
+/// library then reports.
 class current_gpu {
  public:
-  explicit current_gpu(std::int32_t device) {
-    if (driver().push != nullptr && driver().retain(&context_, device) == 0 &&
-        driver().push(context_) == 0) {
-      pushed_ = true;
+  current_gpu(std::int32_t device, void* stream) : device_(device) {
+    if (driver().push == nullptr) {
+      return;
     }
-    device_ = device;
+    void* context = nullptr;
+    if (device == place::of_stream) {
+      pushed_ = driver().of_stream(stream, &context) == 0 && driver().push(context) == 0;
+    } else if (driver().retain(&context, device) == 0) {
+      retained_ = true;
+      pushed_ = driver().push(context) == 0;
+    }
   }
   ~current_gpu() {
     void* popped = nullptr;
     if (pushed_) {
       driver().pop(&popped);
     }
-    if (context_ != nullptr) {
+    if (retained_) {
       driver().release(device_);
     }
   }
@@ -49,6 +55,7 @@ class current_gpu {
     int (*release)(int) = nullptr;
     int (*push)(void*) = nullptr;
     int (*pop)(void**) = nullptr;
+    int (*of_stream)(void*, void**) = nullptr;
   };
   static const functions& driver() {
     static const functions found = [] {
@@ -63,7 +70,7 @@ class current_gpu {
       };
       if (!find(f.retain, "cuDevicePrimaryCtxRetain") ||
           !find(f.release, "cuDevicePrimaryCtxRelease_v2") || !find(f.pop, "cuCtxPopCurrent_v2") ||
-          !find(f.push, "cuCtxPushCurrent_v2")) {
+          !find(f.of_stream, "cuStreamGetCtx") || !find(f.push, "cuCtxPushCurrent_v2")) {
         f.push = nullptr;
       }
       return f;
@@ -71,8 +78,8 @@ class current_gpu {
     return found;
   }
 
-  std::int32_t device_ = 0;
-  void* context_ = nullptr;
+  std::int32_t device_;
+  bool retained_ = false;
   bool pushed_ = false;
 };
 
@@ -119,7 +126,7 @@ std::uint64_t key_of(const place& where, void* stream) {
 softfold_status make_queue(const library& from, const place& where, void* stream,
                            softfold_queue** queue) {
   if (where.on_cuda()) {
-    const current_gpu current(where.device);
+    const current_gpu current(where.device, stream);
     return from.queue_create_on(stream, queue);
   }
   static const bool registered = pthread_atfork(nullptr, nullptr, after_fork_in_child) == 0;

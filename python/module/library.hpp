@@ -26,6 +26,9 @@ struct library {
 
 /// Where memory is, in DLPack's numbers.
 struct place {
+  /// As a device: that of the stream that goes with the place.
+  static constexpr std::int32_t of_stream = -1;
+
   std::int32_t type = 1;
   std::int32_t device = 0;
 

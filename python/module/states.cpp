@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// States: the C interface's row states as a Python object that can be sent as bytes.
-#include "call.hpp"
+#include "edits.hpp"
 #include "module.hpp"
 
 #include <nanobind/stl/string.h>
@@ -22,7 +22,8 @@ struct destroy {
 };
 using owned_states = std::unique_ptr<softfold_row_states, destroy>;
 
-constexpr const char* x_part_is_x[] = {"x_part", "x", nullptr};
+constexpr const char* fold_names[] = {
+    "row_states::fold:", "fold:", "fold_topk:", "fold:", "x_part", "x", nullptr};
 
 /// The states live in the host's memory as objects of the cpu backend's library. Columns in a GPU's
 /// memory are folded by the cuda backend's into states of its own, which come as bytes.
@@ -32,27 +33,26 @@ class states {
       : states(made(cpu_library(), type_of({"States", "dtype"}, dtype), rows, k, scale)) {}
   explicit states(owned_states from) : held_(std::move(from)) {}
 
-  void fold(nb::handle x, std::int64_t column_offset, nb::handle stream) {
-    const array part({"fold", "x"}, x, role::input);
-    const softfold_matrix m = part.matrix();
-    void* const on = stream_of({"fold", "stream"}, stream, part);
-    const library& from = library_of(part.where);
+  void fold(const edit_arguments& edited, nb::handle x, std::int64_t column_offset,
+            nb::handle stream) {
+    const call c("fold", "x", x, -1, stream);
+    const edits e(c, edited);
+    softfold_row_states_fold_options options = SOFTFOLD_ROW_STATES_FOLD_OPTIONS_INIT;
+    options.column_offset = column_offset;
+    options.edits = e.get();
+    const library& from = library_of(c.x().where);
     owned_states theirs{nullptr, {&from}};
-    if (!part.where.on_host()) {
+    if (!c.x().where.on_host()) {
       const softfold_row_states_view v = view();
       theirs = made(from, v.type, v.rows, v.k, v.scale);
     }
-    softfold_status status = SOFTFOLD_SUCCESS;
-    {
-      const without_gil released;
-      const std::lock_guard<std::mutex> lock(mutex_);
-      const lease queue(from, part.where, on);
-      status = queue.status() != SOFTFOLD_SUCCESS
-                   ? queue.status()
-                   : from.row_states_fold(queue.get(), theirs ? theirs.get() : held_.get(), &m,
-                                          column_offset);
-    }
-    check(from, status, x_part_is_x);
+    c.run(
+        [&](const library& l, softfold_queue* q) {
+          const std::lock_guard<std::mutex> lock(mutex_);
+          return l.row_states_fold_with_options(q, theirs ? theirs.get() : held_.get(), c.matrix(),
+                                                &options);
+        },
+        fold_names);
     if (theirs) {
       combine(states(from_bytes(bytes_of(from, theirs.get()))));
     }
@@ -188,13 +188,19 @@ class states {
   mutable std::mutex mutex_;
 };
 
+nb::object fold(const edit_arguments& edited, states& self, nb::handle x,
+                std::int64_t column_offset, nb::handle stream) {
+  self.fold(edited, x, column_offset, stream);
+  return nb::none();
+}
+
 }  // namespace
 
 void bind_states(nb::module_& m) {
   using namespace nb::literals;
   using view_of = softfold_row_states_view;
 
-  nb::class_<states>(m, "States", R"(
+  nb::class_<states> type(m, "States", R"(
 What the columns seen so far say about each row: the state of its softmax, and the list of its k
 first elements. States of different columns combine, in any order, here or in another process:
 they pickle, and their bytes (docs/state_format.md) are the same on every machine.
@@ -209,18 +215,24 @@ they pickle, and their bytes (docs/state_format.md) are the same on every machin
 >>> probabilities.round(3), left.indices
 (array([[0.4, 0.3]], dtype=float32), array([[1, 2]]))
 
-dtype is float32, for columns of float32, float16 and bfloat16, or float64.)")
-      .def(
+dtype is float32, for columns of float32, float16 and bfloat16, or float64.)");
+  with_edits<&fold>::define(type, "fold", R"(
+Adds the columns of x, [rows, any], the first of which is column_offset of the whole. A column that was
+folded before is a ValueError, and the states are as they were. The edits are softmax's, of the columns
+of x: an element that they remove is in no list.
+
+>>> import numpy as np
+>>> states = States(rows=1, k=3)
+>>> states.fold(np.log(np.float32([[1.0, 4.0, 3.0]])), 10, mask=np.array([True, False, True]))
+>>> states.indices, states.columns
+(array([[12, 10, -1]]), ((10, 13),)))",
+                            "x"_a, "column_offset"_a = 0, nb::kw_only(), "stream"_a = nb::none());
+  type.def(
           "__init__",
           [](states* self, std::int64_t rows, std::int64_t k, double scale, nb::handle dtype) {
             new (self) states(rows, k, scale, dtype);
           },
           "rows"_a, "k"_a = 0, nb::kw_only(), "scale"_a = 1.0, "dtype"_a = "float32")
-      .def(
-          "fold", &states::fold, "x"_a, "column_offset"_a = 0, nb::kw_only(),
-          "stream"_a = nb::none(),
-          "Adds the columns of x, [rows, any], the first of which is column_offset of the whole. A "
-          "column that was folded before is a ValueError, and the states are as they were.")
       .def("combine", &states::combine, "more"_a,
            "Adds the states of other columns of the same rows.")
       .def("append_rows", &states::append_rows, "more"_a, "Adds the rows of more below.")

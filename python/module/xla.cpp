@@ -30,6 +30,9 @@ std::optional<softfold_dtype> type_of(data_type type) {
       return SOFTFOLD_I32;
     case data_type::s64:
       return SOFTFOLD_I64;
+    case data_type::pred:
+    case data_type::u8:
+      return SOFTFOLD_U8;
   }
   return std::nullopt;
 }
@@ -76,6 +79,10 @@ struct frame {
   [[nodiscard]] std::int32_t empty_row() const {
     return attribute<std::int32_t>("empty_row", SOFTFOLD_EMPTY_ROW_NAN);
   }
+  /// Bit `bit` of an attribute, which says that an operand was given or a result is wanted.
+  [[nodiscard]] bool flag(std::string_view name, int bit) const {
+    return (attribute<std::int32_t>(name, 0) >> bit & 1) != 0;
+  }
 
  private:
   [[nodiscard]] const buffer& result(int i) const {
@@ -83,9 +90,79 @@ struct frame {
   }
 };
 
+/// The operands from `next` on, those that the bits of the attribute `given` have.
+class optional_operands {
+ public:
+  optional_operands(const frame& f, const char* given, int& next)
+      : f_(f), given_(given), next_(next) {}
+
+  const softfold_matrix* matrix(int bit, softfold_matrix& to) {
+    if (!f_.flag(given_, bit)) {
+      return nullptr;
+    }
+    to = f_.in(next_++);
+    return &to;
+  }
+  const softfold_vector* vector(int bit, softfold_vector& to) {
+    softfold_matrix m;
+    if (matrix(bit, m) == nullptr) {
+      return nullptr;
+    }
+    to = {m.data, m.rows * m.cols, m.type, 0};
+    return &to;
+  }
+  /// Integers of 64 bits as pairs of 32, the low ones first: JAX may have no others.
+  const softfold_vector* words(int bit, softfold_vector& to) {
+    if (vector(bit, to) == nullptr) {
+      return nullptr;
+    }
+    to = {to.data, to.size / 2, SOFTFOLD_I64, 0};
+    return &to;
+  }
+
+ private:
+  const frame& f_;
+  const char* given_;
+  int& next_;
+};
+
+/// The edits of a call: operands from `next` on, and attributes. In the order of softfold.jax.
+class edits {
+ public:
+  edits(const frame& f, int next) {
+    optional_operands given(f, "edits", next);
+    edits_.bias = given.matrix(0, bias_);
+    edits_.mask = given.matrix(1, mask_);
+    edits_.lengths = given.vector(2, lengths_);
+    edits_.penalty_rows = given.words(3, penalty_rows_);
+    edits_.penalty_columns = given.vector(3, penalty_columns_);
+    edits_.penalty_counts = given.vector(3, penalty_counts_);
+    edits_.repetition = given.vector(4, repetition_);
+    edits_.frequency = given.vector(5, frequency_);
+    edits_.presence = given.vector(6, presence_);
+    edits_.corner = f.attribute<std::int32_t>("causal", SOFTFOLD_CAUSAL_NONE);
+    edits_.queries = f.attribute<std::int64_t>("queries", 0);
+    edits_.window = f.attribute<std::int64_t>("window", 0);
+    edits_.softcap = f.attribute("softcap", 0.0);
+  }
+  edits(const edits&) = delete;
+  edits& operator=(const edits&) = delete;
+
+  [[nodiscard]] const softfold_row_edits* get() const { return &edits_; }
+
+ private:
+  softfold_row_edits edits_ = SOFTFOLD_ROW_EDITS_INIT;
+  softfold_matrix bias_{};
+  softfold_matrix mask_{};
+  softfold_vector lengths_{}, penalty_rows_{}, penalty_columns_{}, penalty_counts_{}, repetition_{},
+      frequency_{}, presence_{};
+};
+
 template <auto function>
 softfold_status softmax_work(const frame& f) {
+  const edits e(f, 1);
   softfold_softmax_options options = SOFTFOLD_SOFTMAX_OPTIONS_INIT;
+  options.edits = e.get();
   options.scale = f.scale();
   options.empty_row = f.empty_row();
   const softfold_matrix x = f.in(0);
@@ -94,7 +171,9 @@ softfold_status softmax_work(const frame& f) {
 }
 
 softfold_status logsumexp_work(const frame& f) {
+  const edits e(f, 1);
   softfold_logsumexp_options options = SOFTFOLD_LOGSUMEXP_OPTIONS_INIT;
+  options.edits = e.get();
   options.scale = f.scale();
   const softfold_matrix x = f.in(0);
   const softfold_vector lse = f.out_vector(0);
@@ -103,7 +182,9 @@ softfold_status logsumexp_work(const frame& f) {
 
 template <auto function>
 softfold_status backward_work(const frame& f) {
+  const edits e(f, 2);
   softfold_backward_options options = SOFTFOLD_BACKWARD_OPTIONS_INIT;
+  options.edits = e.get();
   options.scale = f.scale();
   const softfold_matrix y = f.in(0);
   const softfold_matrix dy = f.in(1);
@@ -112,13 +193,71 @@ softfold_status backward_work(const frame& f) {
 }
 
 softfold_status softmax_topk_work(const frame& f) {
+  const edits e(f, 1);
   softfold_softmax_topk_options options = SOFTFOLD_SOFTMAX_TOPK_OPTIONS_INIT;
+  options.edits = e.get();
   options.scale = f.scale();
   options.empty_row = f.empty_row();
   const softfold_matrix x = f.in(0);
   const softfold_matrix probabilities = f.out(0);
   const softfold_matrix indices = f.out(1);
   return f.from.softmax_topk(f.queue, &x, &probabilities, &indices, &options);
+}
+
+softfold_status logcumsumexp_work(const frame& f) {
+  const edits e(f, 1);
+  softfold_scan_options options = SOFTFOLD_SCAN_OPTIONS_INIT;
+  options.scale = f.scale();
+  options.exclusive = f.attribute<std::int32_t>("exclusive", 0);
+  options.reverse = f.attribute<std::int32_t>("reverse", 0);
+  options.edits = e.get();
+  const softfold_matrix x = f.in(0);
+  const softfold_matrix lse = f.out(0);
+  return f.from.scan(f.queue, &x, &lse, &options);
+}
+
+softfold_status sample_work(const frame& f) {
+  softfold_sample_options options = SOFTFOLD_SAMPLE_OPTIONS_INIT;
+  options.temperature = f.attribute("temperature", 1.0);
+  options.top_k = f.attribute<std::int64_t>("top_k", 0);
+  options.top_p = f.attribute("top_p", 1.0);
+  options.min_p = f.attribute("min_p", 0.0);
+  options.seed = f.attribute<std::uint64_t>("seed", 0);
+  options.offset = f.attribute<std::uint64_t>("offset", 0);
+  options.order = f.attribute<std::int32_t>("order", SOFTFOLD_TOP_K_FIRST);
+
+  int next = 1;
+  softfold_vector temperatures, top_ks, top_ps, min_ps, seeds, offsets;
+  optional_operands given(f, "of_rows", next);
+  options.temperatures = given.vector(0, temperatures);
+  options.top_ks = given.vector(1, top_ks);
+  options.top_ps = given.vector(2, top_ps);
+  options.min_ps = given.vector(3, min_ps);
+  options.seeds = given.words(4, seeds);
+  options.offsets = given.words(5, offsets);
+  const edits e(f, next);
+  options.edits = e.get();
+
+  int made = 1;
+  softfold_matrix log_probability, raw_log_probability, top_indices, top_log_probabilities;
+  softfold_vector lse, kept, kept_mass;
+  const auto matrix = [&](int bit, softfold_matrix& to) {
+    return f.flag("with", bit) ? &(to = f.out(made++)) : nullptr;
+  };
+  const auto vector = [&](int bit, softfold_vector& to) {
+    return f.flag("with", bit) ? &(to = f.out_vector(made++)) : nullptr;
+  };
+  options.log_probability = matrix(0, log_probability);
+  options.raw_log_probability = matrix(1, raw_log_probability);
+  options.lse = vector(2, lse);
+  options.kept = vector(3, kept);
+  options.kept_mass = vector(3, kept_mass);
+  options.top_indices = matrix(4, top_indices);
+  options.top_log_probabilities = matrix(4, top_log_probabilities);
+
+  const softfold_matrix x = f.in(0);
+  const softfold_matrix tokens = f.out(0);
+  return f.from.sample(f.queue, &x, &tokens, &options);
 }
 
 /// The cuda backend's library, once register_cuda() has loaded it: a handler has no GIL.
@@ -137,7 +276,7 @@ error* handler(call_frame* given) {
   place where;
   void* stream = nullptr;
   if (cuda) {
-    where.type = 2;
+    where = {2, place::of_stream};
     stream_request request{sizeof request, nullptr, given->context, nullptr};
     if (error* const failed = given->api->stream_get(&request)) {
       return failed;
@@ -179,6 +318,8 @@ nb::dict handlers() {
   add("softfold_log_softmax_backward",
       &handler<cuda, &backward_work<&library::log_softmax_backward>>);
   add("softfold_softmax_topk", &handler<cuda, &softmax_topk_work>);
+  add("softfold_logcumsumexp", &handler<cuda, &logcumsumexp_work>);
+  add("softfold_sample", &handler<cuda, &sample_work>);
   return all;
 }
 

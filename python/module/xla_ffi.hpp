@@ -64,7 +64,16 @@ struct api {
   error* (*stream_get)(stream_request*);
 };
 
-enum class data_type : std::int32_t { s32 = 4, s64 = 5, f16 = 10, f32 = 11, f64 = 12, bf16 = 16 };
+enum class data_type : std::int32_t {
+  pred = 1,  ///< a bool, in a byte
+  s32 = 4,
+  s64 = 5,
+  u8 = 6,
+  f16 = 10,
+  f32 = 11,
+  f64 = 12,
+  bf16 = 16
+};
 
 struct buffer {
   std::size_t size;

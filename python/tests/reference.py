@@ -70,8 +70,8 @@ def assert_rounded(found, exact, bound):
             exponent = np.floor(np.log2(np.abs(exact)))
         ulp = np.where(np.isfinite(exponent), 2.0 ** (exponent - digits + 1), 0.0)
         bound = bound + np.maximum(ulp, smallest)
-    elif found.dtype == np.float32:
-        bound = bound + 2.0**-126  # below the smallest normal number either 0 or rounded
+    else:  # below the smallest normal number either 0 or rounded
+        bound = bound + np.longdouble(np.finfo(found.dtype).smallest_normal)
     same = np.isnan(wide) & np.isnan(exact) | (wide == exact)
     with np.errstate(invalid="ignore"):
         near = np.abs(wide - exact) <= bound

@@ -5,6 +5,7 @@ import ast
 import doctest
 import importlib
 import importlib.metadata
+import operator
 import pathlib
 import re
 
@@ -24,9 +25,9 @@ def run_examples(text, name, names):
     assert results.failed == 0, "".join(output)
 
 
-@pytest.mark.parametrize("name", softfold.__all__)
+@pytest.mark.parametrize("name", [*softfold.__all__, "States.fold"])
 def test_examples(name):
-    run_examples(getattr(softfold, name).__doc__, name, dict(vars(softfold)))
+    run_examples(operator.attrgetter(name)(softfold).__doc__, name, dict(vars(softfold)))
 
 
 @pytest.mark.parametrize("name", ["torch", "jax"])
@@ -65,6 +66,11 @@ def test_versions_are_one():
     assert softfold.__version__ == softfold.info()["version"]
     assert importlib.metadata.version("softfold") == softfold.__version__
     assert (HERE / "py.typed").exists()
+
+
+def test_the_licence_is_in_it():
+    (licence,) = (f for f in importlib.metadata.files("softfold") if f.name == "LICENSE")
+    assert "Apache License" in licence.read_text()
 
 
 def test_the_modules_functions_are_private():

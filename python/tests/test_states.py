@@ -16,6 +16,7 @@ import softfold
 from softfold import States
 
 X = np.random.default_rng(2).normal(size=(4, 100)).astype(np.float32)
+MASK = np.random.default_rng(3).random((4, 100)) < 0.4
 
 
 def folded(x, begin=0, end=None, k=5, **options):
@@ -86,6 +87,55 @@ def test_any_kind_of_array(kind):
     states = States(4, 5)
     states.fold(kind.make(X))
     assert states.to_bytes() == folded(X).to_bytes()
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        lambda part, begin: {"mask": MASK[part]},
+        lambda part, begin: {"bias": np.where(MASK, X[::-1], np.float32(-np.inf))[part]},
+        lambda part, begin: {"lengths": np.array([30, 0, 100, 70]) - begin},
+        lambda part, begin: {"softcap": 2.0, "mask": MASK[0, part[1]].copy()},
+        lambda part, begin: {
+            "penalties": (np.array([0, 1, 1, 3, 3]), np.array([10, 3, 60]) - begin, np.ones(3, "i4")),
+            "presence": np.array([0.5, 0.0, 1.5, 0.0]),
+        },
+    ],
+    ids=["mask", "bias", "lengths", "softcap", "penalties"],
+)
+def test_edited_parts(kind, edits):
+    """Parts with their edits are the whole rows with theirs."""
+    whole = States(4, 5)
+    for begin, end in ((50, 100), (0, 50)):
+        part = np.s_[:, begin:end]
+        given = {
+            name: tuple(map(kind.make, e)) if isinstance(e, tuple) else
+            e if isinstance(e, float) else kind.make(e.copy())
+            for name, e in edits(part, begin).items()
+        }  # fmt: skip
+        whole.fold(kind.make(X[part].copy()), begin, **given)
+    given = edits(np.s_[:, 0:100], 0)
+    lse, probabilities = whole.finish(empty_row="zero")
+    np.testing.assert_allclose(lse, softfold.logsumexp(X, **given), rtol=1e-6, atol=1e-6)
+    values, columns = softfold.topk(X, 5, **given)
+    np.testing.assert_array_equal(whole.values, values)
+    np.testing.assert_array_equal(whole.indices, np.where(np.isneginf(values), -1, columns))
+    expected, _ = softfold.softmax_topk(X, 5, empty_row="zero", **given)
+    np.testing.assert_allclose(probabilities, expected, rtol=1e-5, atol=1e-7)
+
+
+def test_edits_that_are_refused():
+    states = folded(X, 0, 50)
+    before = states.to_bytes()
+    for error, words, given in (
+        (ValueError, "fold: mask is of shape (4, 100), expected (4, 50)", {"mask": MASK}),
+        (TypeError, "fold: lengths.type is f64", {"lengths": np.zeros(4)}),
+        (ValueError, "fold: window is 2, expected 0 without a causal corner", {"window": 2}),
+        (ValueError, "fold: x.rows is 3, expected 4", {"x": X[:3, 50:]}),
+    ):
+        with pytest.raises(error, match=re.escape(words)):
+            states.fold(**{"x": X[:, 50:], "column_offset": 50, **given})
+    assert states.to_bytes() == before
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,14 @@ FUNCTIONS = {
     "log_softmax": lambda x: st.log_softmax(x, scale=0.7),
     "logsumexp": lambda x: st.logsumexp(x, scale=0.7),
     "softmax_topk": lambda x: st.softmax_topk(x, 3, scale=0.7)[0],
+    "logcumsumexp": lambda x: st.logcumsumexp(x, scale=0.7),
 }
 TORCHS = {
     "softmax": lambda x: torch.softmax(0.7 * x, -1),
     "log_softmax": lambda x: torch.log_softmax(0.7 * x, -1),
     "logsumexp": lambda x: torch.logsumexp(0.7 * x, -1),
     "softmax_topk": lambda x: torch.softmax(0.7 * x, -1).topk(3)[0],
+    "logcumsumexp": lambda x: torch.logcumsumexp(0.7 * x, -1),
 }
 
 
@@ -74,6 +76,7 @@ def test_compiled_in_one_graph():
             + st.softmax(x).square().sum()
             + st.log_softmax(x)[..., 0].sum()
             + st.logsumexp(x).sum()
+            + st.logcumsumexp(x).square().sum()
         )
 
     x = rows(torch.float32, gradient=True)
@@ -134,6 +137,250 @@ def test_wide_results_have_narrow_gradients():
         assert y.dtype == torch.float32
         (dx,) = torch.autograd.grad(y.square().sum(), x)
         assert dx.dtype == torch.bfloat16
+
+
+# ---- edits ----
+
+BITS = torch.tensor([[0b1011010], [0b0111101], [0b1111111], [0b0000110]], dtype=torch.int32)
+KEPT = (BITS >> torch.arange(7, dtype=torch.int32) & 1).bool()
+EDITS = {
+    "mask": {"mask": KEPT},
+    "one mask for all": {"mask": KEPT[0]},
+    "bits": {"mask": BITS},
+    "lengths": {"lengths": torch.tensor([3, 7, 1, 5])},
+    "causal": {"causal": "bottom_right"},
+    "window": {"causal": "bottom_right", "window": 2},
+    "softcap": {"softcap": 1.5},
+    "all": {
+        "mask": KEPT.to(torch.uint8), "lengths": torch.tensor([6, 7, 5, 6], dtype=torch.int32),
+        "causal": "bottom_right", "softcap": 2.0,
+    },
+}  # fmt: skip
+
+
+def edited(x, mask=None, lengths=None, causal=None, window=0, softcap=0.0, bias=None):
+    """The edited row by torch's own operations, -inf where it is removed."""
+    if bias is not None:
+        x = x + bias
+    if softcap:
+        x = softcap * torch.tanh(x / softcap)
+    columns = torch.arange(x.shape[-1])
+    kept = torch.ones(x.shape, dtype=torch.bool)
+    if mask is not None:
+        kept &= KEPT if mask.dtype == torch.int32 else mask != 0
+    if lengths is not None:
+        kept &= columns < lengths[:, None]
+    if causal:
+        last = torch.arange(x.shape[-2])[:, None] + x.shape[-1] - x.shape[-2]
+        kept &= columns <= last
+        if window:
+            kept &= columns > last - window
+    return torch.where(kept, x, -torch.inf), kept
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "logsumexp", "logcumsumexp"])
+@pytest.mark.parametrize("edit", EDITS)
+def test_edited_rows_beside_torch(name, edit):
+    """Values and gradients, of x and of the bias, of the first and the second order."""
+    x = rows(gradient=True)
+    bias = rows(shape=(5, 7))[4].clone().requires_grad_()
+    ours = getattr(st, name)(x, scale=0.7, bias=bias, **EDITS[edit])
+    z, kept = edited(x, bias=bias, **EDITS[edit])
+    theirs = {**TORCHS, "log_softmax": lambda z: torch.log_softmax(0.7 * z, -1)}[name](z)
+    torch.testing.assert_close(ours, theirs)
+    exists = torch.isfinite(ours)
+    weights = torch.linspace(-1, 1, ours.numel(), dtype=x.dtype).reshape(ours.shape)
+
+    def gradients(y):
+        loss = (torch.where(exists, y, 0) * weights).sum()
+        return torch.autograd.grad(loss, (x, bias), retain_graph=True)
+
+    for found, expected in zip(gradients(ours), gradients(theirs)):
+        torch.testing.assert_close(found, torch.nan_to_num(expected))
+    assert (gradients(ours)[0][~kept] == 0).all()
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("edit", ["all", "window"])
+def test_gradients_of_edited_rows(name, edit):
+    x = rows(gradient=True)
+    bias = rows(shape=(5, 7))[4].clone().requires_grad_()
+    _, kept = edited(x, **EDITS[edit])
+
+    def call(x, bias):
+        if name == "softmax_topk":
+            return st.softmax_topk(x, 3, bias=bias, empty_row="zero", **EDITS[edit])[0]
+        y = getattr(st, name)(x, bias=bias, **EDITS[edit])
+        return torch.where(torch.isneginf(y), 0, y)
+
+    assert torch.autograd.gradcheck(call, (x, bias))
+    assert torch.autograd.gradgradcheck(call, (x, bias))
+
+
+def test_what_is_removed_reaches_no_gradient():
+    x = rows(torch.float32, gradient=True)
+    for function in (st.softmax, st.log_softmax, st.logsumexp, st.logcumsumexp):
+        y = function(torch.where(KEPT, x, torch.nan), mask=KEPT, softcap=3.0)
+        exists = torch.isfinite(y)
+        (dx,) = torch.autograd.grad(torch.where(exists, y, 0).square().sum(), x)
+        (expected,) = torch.autograd.grad(
+            torch.where(exists, function(x, mask=KEPT, softcap=3.0), 0).square().sum(), x
+        )
+        torch.testing.assert_close(dx, expected)
+
+
+def test_logcumsumexp_without_elements_has_no_gradient():
+    x = torch.tensor([[-torch.inf, -torch.inf, 0.0, 1.0]], requires_grad=True)
+    y = st.logcumsumexp(x)
+    (dx,) = torch.autograd.grad(y[..., 2:].sum(), x)
+    torch.testing.assert_close(dx, torch.tensor([[0.0, 0.0, 1.2689414, 0.7310586]]))
+    (dx,) = torch.autograd.grad(st.logcumsumexp(x).sum(), x)
+    torch.testing.assert_close(dx, torch.tensor([[0.0, 0.0, 1.2689414, 0.7310586]]))
+
+
+@pytest.mark.parametrize("options", [{"exclusive": True}, {"reverse": True}, {"exclusive": True, "reverse": True}])
+def test_gradients_of_logcumsumexp(options):
+    x = rows(gradient=True)
+
+    def call(x):
+        y = st.logcumsumexp(x, scale=-0.5, **options)
+        return torch.where(torch.isneginf(y), 0, y)
+
+    assert torch.autograd.gradcheck(call, (x,))
+    assert torch.autograd.gradgradcheck(call, (x,))
+    large = (100 * rows(torch.float32)).requires_grad_()
+    (dx,) = torch.autograd.grad(st.logcumsumexp(large)[..., -1].sum(), large)
+    torch.testing.assert_close(dx, torch.softmax(large, -1))
+
+
+def penalties_of(x):
+    row_begins = torch.arange(0, 2 * x.shape[0] + 1, 2)
+    columns = torch.tensor([0, 3] * x.shape[0])
+    return {
+        "penalties": (row_begins, columns, torch.ones(2 * x.shape[0], dtype=torch.int32)),
+        "repetition": torch.tensor([1.5]),
+        "presence": torch.linspace(0, 1, x.shape[0]),
+    }
+
+
+@pytest.mark.parametrize("name", [*FUNCTIONS, "sample"])
+def test_operators_with_edits(name):
+    x = rows(torch.float32)
+    k = (3,) if name == "softmax_topk" else ()
+    for edits in (*EDITS.values(), penalties_of(x)):
+        tensors, numbers = st._of_edits(name, dict(edits))
+        torch.library.opcheck(getattr(torch.ops.softfold, name).default, (x, *k, *tensors), numbers)
+        found, expected = (getattr(of, name)(x, *k, **edits) for of in (st, softfold))
+        torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
+    if name == "sample":
+        return
+    bias = rows(torch.float32, gradient=True)
+    operator = getattr(torch.ops.softfold, name).default
+    torch.library.opcheck(operator, (x.requires_grad_(), *k, bias, KEPT), {"softcap": 2.0})
+
+
+def test_penalties_have_no_gradient():
+    x = rows(torch.float32)
+    with pytest.raises(ValueError, match="penalties have no gradient"):
+        st.softmax(x.clone().requires_grad_(), **penalties_of(x))
+    with torch.no_grad():
+        y = st.softmax(x.clone().requires_grad_(), **penalties_of(x))
+    torch.testing.assert_close(y, softfold.softmax(x, **penalties_of(x)))
+
+
+def test_sampled_in_a_compiled_step():
+    x = rows(torch.float32, (3, 50))
+    seeds = torch.arange(3)
+    kept = x > -1
+
+    def step(x, offset):
+        tokens, log_p, columns, log_ps = st.sample(
+            2 * x, temperature=0.7, top_p=0.9, seed=seeds, offset=offset, draws=4, mask=kept,
+            with_log_probability=True, with_top=2, index_dtype=torch.int32,
+        )  # fmt: skip
+        return tokens + 1, log_p, columns, log_ps
+
+    compiled = torch.compile(step, fullgraph=True)
+    for offset in (0, 1, 2, 7):
+        for found, expected in zip(compiled(x, offset), step(x, offset)):
+            torch.testing.assert_close(found, expected, equal_nan=True)
+    assert torch._dynamo.explain(step)(x, 3).graph_break_count == 0
+    assert compiled(x, 0)[0].dtype == torch.int32
+
+
+def test_seeds_are_64_bits():
+    x = rows(torch.float32, (3, 50))
+    sample = torch.compile(lambda x: st.sample(x, seed=2**64 - 5, offset=2**63 + 1), fullgraph=True)
+    torch.testing.assert_close(sample(x), softfold.sample(x, seed=2**64 - 5, offset=2**63 + 1))
+
+
+def test_tokens_have_no_gradient():
+    x = rows(torch.float32, gradient=True)
+    with pytest.raises(ValueError, match="sample: x.requires_grad is True"):
+        st.sample(x)
+    with torch.no_grad():
+        assert st.sample(x).shape == (4, 1)
+
+
+def test_edits_in_one_graph():
+    lengths = torch.tensor([3, 7, 1, 5])
+
+    def loss(x, bias):
+        y = st.softmax(x, bias=bias, causal="bottom_right", softcap=3.0)
+        lse = st.logsumexp(x, lengths=lengths, mask=KEPT[0])
+        return y.square().sum() + torch.where(torch.isfinite(lse), lse, 0).sum()
+
+    x, bias = rows(torch.float32, gradient=True), torch.zeros(7, requires_grad=True)
+    compiled = torch.compile(loss, fullgraph=True)
+    torch.testing.assert_close(compiled(x, bias), loss(x, bias))
+    for found, expected in zip(
+        torch.autograd.grad(compiled(x, bias), (x, bias)), torch.autograd.grad(loss(x, bias), (x, bias))
+    ):
+        torch.testing.assert_close(found, expected)
+
+
+def test_mapped_edits():
+    x = rows(torch.float32, (3, 4, 7))
+    one_by_one = lambda call, *given: torch.stack([call(*each) for each in zip(*given)])  # noqa: E731
+
+    def close(call, *given, in_dims=0):
+        torch.testing.assert_close(
+            torch.vmap(call, in_dims=in_dims)(*given),
+            one_by_one(
+                call,
+                *[[g] * 3 if d is None else g for g, d in zip(given, in_dims or [0] * len(given))]
+                if in_dims != 0 else given,
+            ),
+            equal_nan=True,
+        )  # fmt: skip
+
+    close(lambda x: st.softmax(x, mask=KEPT), x)
+    close(lambda x: st.softmax(x, mask=KEPT[0]), x)
+    close(lambda x: st.softmax(x, causal="top_left"), x)
+    close(lambda x, b: st.softmax(x, bias=b), x, x[:, 0].contiguous())
+    close(lambda x, b: st.softmax(x, bias=b), x, x.flip(0))
+    close(lambda x, n: st.logsumexp(x, lengths=n), x, torch.arange(12).reshape(3, 4))
+    close(lambda x, n: st.logcumsumexp(x, lengths=n), x, torch.arange(4), in_dims=(0, None))
+    close(lambda x, seeds: st.sample(x, seed=seeds), x, torch.arange(12).reshape(3, 4))
+    with pytest.raises(ValueError, match="without an axis of queries"):
+        torch.vmap(lambda x: st.softmax(x, causal="top_left"))(x[0])
+    with pytest.raises(ValueError, match="penalties cannot be mapped over"):
+        torch.vmap(lambda x: st.softmax(x, **penalties_of(x)))(x)
+
+
+@pytest.mark.parametrize(
+    "error, words, edits",
+    [
+        (TypeError, "softmax: mask is <class 'list'>, expected a torch.Tensor", {"mask": [True]}),
+        (TypeError, "softmax: penalties is <class 'list'>, expected a tuple", {"penalties": [1]}),
+        (TypeError, "softmax: there is no argument temperature", {"temperature": 1.0}),
+        (ValueError, "softmax: lengths is of shape", {"lengths": torch.ones(5, dtype=torch.int64)}),
+        (ValueError, "softmax: window is 3", {"window": 3}),
+    ],
+)
+def test_edits_that_are_wrong(error, words, edits):
+    with pytest.raises(error, match=words):
+        st.softmax(rows(gradient=True), **edits)
 
 
 def test_what_is_refused():

@@ -534,6 +534,74 @@ static void check_scan(softfold_queue* queue, struct device x_memory) {
   softfold_buffer_destroy(y_memory.memory);
 }
 
+/* Two queries of one dimension over the keys (0, log 2, log 3): weights 1, 2, 3, of 6. */
+static void check_attention(softfold_queue* queue) {
+  const float one[2] = {1, 1}, values[3] = {6, 12, -18};
+  float keys[3], out[2] = {0}, lse[2] = {0}, states[4] = {0};
+  struct device query_memory, key_memory, value_memory, out_memory, lse_memory, state_memory;
+  const double scale = 1;
+  softfold_tensor query = {NULL, 1, 1, 2, 1, 2, 2, 1, SOFTFOLD_F32, 0};
+  softfold_tensor key = {NULL, 1, 1, 3, 1, 3, 3, 1, SOFTFOLD_F32, 0};
+  softfold_tensor value = key, to = query, to_lse = query;
+  softfold_vector state = {NULL, 2, SOFTFOLD_F32, 0};
+  softfold_attention_options options = SOFTFOLD_ATTENTION_OPTIONS_INIT;
+  int i;
+
+  for (i = 0; i < 3; ++i) keys[i] = (float)log(i + 1.0);
+  query_memory = device_of(queue, one, sizeof one);
+  key_memory = device_of(queue, keys, sizeof keys);
+  value_memory = device_of(queue, values, sizeof values);
+  out_memory = device_of(queue, out, sizeof out);
+  lse_memory = device_of(queue, lse, sizeof lse);
+  state_memory = device_of(queue, states, sizeof states);
+  query.data = softfold_buffer_data(query_memory.memory);
+  key.data = softfold_buffer_data(key_memory.memory);
+  value.data = softfold_buffer_data(value_memory.memory);
+  to.data = softfold_buffer_data(out_memory.memory);
+  to_lse.data = softfold_buffer_data(lse_memory.memory);
+  state.data = softfold_buffer_data(state_memory.memory);
+
+  OK(softfold_attention(queue, &query, &key, &value, &to, NULL));
+  fetch(out_memory, out, sizeof out);
+  EXPECT(near(out[0], -4) && near(out[1], -4)); /* the default scale is 1, too */
+  options.scale = &scale;
+  options.corner = SOFTFOLD_CAUSAL_BOTTOM_RIGHT;
+  options.lse = &to_lse;
+  OK(softfold_attention(queue, &query, &key, &value, &to, &options));
+  fetch(out_memory, out, sizeof out);
+  fetch(lse_memory, lse, sizeof lse);
+  EXPECT(near(out[0], 10) && near(out[1], -4) && near(lse[0], log(3.0)) && near(lse[1], log(6.0)));
+
+  options.lse = NULL;
+  options.corner = SOFTFOLD_CAUSAL_NONE;
+  OK(softfold_fold_attention(queue, &query, &key, &value, &state, &to, &options));
+  OK(softfold_combine_attention(queue, &state, &to, &state, &to));
+  fetch(state_memory, states, sizeof states);
+  fetch(out_memory, out, sizeof out);
+  EXPECT(near(states[0], log(3.0)) && near(states[1], 4) && near(out[0], -16));
+  OK(softfold_normalize_attention(queue, &state, &to, &to_lse, SOFTFOLD_EMPTY_ROW_ZERO));
+  fetch(lse_memory, lse, sizeof lse);
+  EXPECT(near(lse[0], -4) && near(lse[1], -4));
+
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "attention: value is null",
+        softfold_attention(queue, &query, &key, NULL, &to, NULL));
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "normalize: empty_row is 5",
+        softfold_normalize_attention(queue, &state, &to, &to_lse, 5));
+  options.corner = 3;
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "attention: corner is 3",
+        softfold_attention(queue, &query, &key, &value, &to, &options));
+  key.reserved = 1;
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "attention: key.reserved is 1",
+        softfold_attention(queue, &query, &key, &value, &to, NULL));
+
+  softfold_buffer_destroy(query_memory.memory);
+  softfold_buffer_destroy(key_memory.memory);
+  softfold_buffer_destroy(value_memory.memory);
+  softfold_buffer_destroy(out_memory.memory);
+  softfold_buffer_destroy(lse_memory.memory);
+  softfold_buffer_destroy(state_memory.memory);
+}
+
 /* The first row keeps columns 0 and 1, the second columns 2 and 3 by their bits. */
 static void check_edits(softfold_queue* queue, struct device x_memory) {
   const softfold_matrix x = matrix(x_memory, cols, SOFTFOLD_F32);
@@ -552,8 +620,11 @@ static void check_edits(softfold_queue* queue, struct device x_memory) {
   softfold_row_edits edits = SOFTFOLD_ROW_EDITS_INIT;
   softfold_softmax_options options = SOFTFOLD_SOFTMAX_OPTIONS_INIT;
   softfold_topk_options topk_options = SOFTFOLD_TOPK_OPTIONS_INIT;
+  softfold_row_states_fold_options fold_options = SOFTFOLD_ROW_STATES_FOLD_OPTIONS_INIT;
+  softfold_row_states* states = NULL;
+  softfold_row_states_view view;
   edits.mask = &mask;
-  options.edits = topk_options.edits = &edits;
+  options.edits = topk_options.edits = fold_options.edits = &edits;
   OK(softfold_softmax(queue, &x, &to, &options));
   OK(softfold_topk_with_options(queue, &x, &best, &where, &topk_options));
   fetch(y_memory, y, sizeof y);
@@ -561,6 +632,24 @@ static void check_edits(softfold_queue* queue, struct device x_memory) {
   EXPECT(near(y[0], 1.0 / 3) && near(y[1], 2.0 / 3) && y[2] == 0 && y[3] == 0);
   EXPECT(y[4] == 0 && y[5] == 0 && near(y[6], 0.5) && near(y[7], 0.5));
   EXPECT(indices[0] == 1 && indices[1] == 0 && indices[2] == 2 && indices[3] == 3);
+  OK(softfold_row_states_create(SOFTFOLD_F32, rows, cols, 1.0, &states));
+  fold_options.column_offset = 10;
+  OK(softfold_row_states_fold_with_options(queue, states, &x, &fold_options));
+  view.struct_size = sizeof view;
+  OK(softfold_row_states_get(states, &view));
+  EXPECT(view.columns[0].begin == 10 && view.columns[0].end == 10 + cols);
+  EXPECT(view.indices[0] == 11 && view.indices[1] == 10 && view.indices[2] == -1);
+  EXPECT(view.indices[cols] == 12 && view.indices[cols + 1] == 13 && view.indices[cols + 2] == -1);
+  EXPECT(near(((const float*)view.partials)[1], 1.5) && ((const float*)view.partials)[3] == 2);
+  fold_options.column_offset = -1;
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "column_offset is -1",
+        softfold_row_states_fold_with_options(queue, states, &x, &fold_options));
+  edits.window = 1;
+  fold_options.column_offset = 20;
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "edits.window is 1",
+        softfold_row_states_fold_with_options(queue, states, &x, &fold_options));
+  edits.window = 0;
+  softfold_row_states_destroy(states);
   edits.corner = 7;
   FAILS(SOFTFOLD_INVALID_ARGUMENT, "softmax: edits.corner is 7",
         softfold_softmax(queue, &x, &to, &options));
@@ -681,6 +770,7 @@ int main(void) {
   check_states(queue, x_memory);
   check_edits(queue, x_memory);
   check_scan(queue, x_memory);
+  check_attention(queue);
   check_errors(queue, x_memory);
   softfold_buffer_destroy(x_memory.memory);
   softfold_buffer_destroy(NULL);

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <string_view>
@@ -103,23 +104,57 @@ void check_results(problem<In>& p, results<In, Out, Index>& found, filter_order 
   }
 }
 
+/// The same bits.
+template <class T>
+bool same_elements(const matrix<T>& a, const matrix<T>& b) {
+  for (std::int64_t r = 0; r < a.rows(); ++r) {
+    const std::span<const T> ours = a.row(r);
+    const std::span<const T> theirs = b.row(r);
+    if (std::memcmp(ours.data(), theirs.data(), ours.size_bytes()) != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
 template <class Out, class Index, class In>
 void check_sample(queue& q, problem<In>& p, const setting& s, std::int64_t draws = 2) {
   results<In, Out, Index> found(p, draws, std::min<std::int64_t>(3, p.x.cols()));
   sample(q, p.x.view(), found.tokens.view(), found.wanted(options_of(s)));
   q.wait();
   check_results(p, found, s.order, [&](std::int64_t) { return s.p; });
-  // The tokens alone, which takes another way.
-  matrix<Index> tokens(p.output_layout(draws), role::output);
-  sample(q, p.x.view(), tokens.view(), options_of(s));
-  q.wait();
-  tokens.download();
-  check_guards(p, tokens);
-  for (std::int64_t r = 0; r < p.x.rows(); ++r) {
-    for (std::int64_t j = 0; j < draws; ++j) {
-      CAPTURE(r);
-      INFO(describe(s.p));
-      CHECK(tokens(r, j) == found.tokens(r, j));
+  // Fewer results may be found in other ways: the tokens alone; with what is wanted of x as it is;
+  // with what the filters keep.
+  for (const int wanted : {0, 1, 2}) {
+    results<In, Out, Index> other(p, draws, found.top.cols());
+    sample_options o = options_of(s);
+    const sample_options all = other.wanted(o);
+    if (wanted == 1) {
+      o.raw_log_probability = all.raw_log_probability;
+      o.lse = all.lse;
+      o.top_indices = all.top_indices;
+      o.top_log_probabilities = all.top_log_probabilities;
+    } else if (wanted == 2) {
+      o.log_probability = all.log_probability;
+      o.kept = all.kept;
+    }
+    sample(q, p.x.view(), other.tokens.view(), o);
+    q.wait();
+    other.download();
+    check_guards(p, other.tokens, other.log_probability, other.raw, other.lse, other.kept,
+                 other.top_indices, other.top);
+    CAPTURE(wanted);
+    INFO(describe(s.p));
+    INFO(describe(p.spec));
+    CHECK(same_elements(other.tokens, found.tokens));
+    if (wanted == 1) {
+      CHECK(same_elements(other.raw, found.raw));
+      CHECK(same_elements(other.lse, found.lse));
+      CHECK(same_elements(other.top_indices, found.top_indices));
+      CHECK(same_elements(other.top, found.top));
+    } else if (wanted == 2) {
+      CHECK(same_elements(other.log_probability, found.log_probability));
+      CHECK(same_elements(other.kept, found.kept));
     }
   }
 }

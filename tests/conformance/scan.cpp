@@ -180,9 +180,11 @@ TEST_SUITE("scan") {
   TEST_CASE_TEMPLATE("an exclusive scan is the inclusive one, one column later", In,
                      SOFTFOLD_TEST_INPUT_TYPES) {
     queue q;
-    for (const std::int64_t cols : {40, 9000, 30000}) {
+    // So many columns that what is carried from one part to the next rounds otherwise somewhere.
+    constexpr std::int64_t rows = 4;
+    for (const std::int64_t cols : {40, 9000, 100000}) {
       for (const bool reverse : {false, true}) {
-        const problem<In> p({.rows = 2, .cols = cols, .seed = 4});
+        const problem<In> p({.rows = rows, .cols = cols, .seed = 4});
         matrix<In> inclusive(p.output_layout(cols), role::output);
         matrix<In> exclusive(p.output_layout(cols), role::output);
         scan(q, p.x.view(), inclusive.view(), {.reverse = reverse});
@@ -190,13 +192,38 @@ TEST_SUITE("scan") {
         q.wait();
         inclusive.download();
         exclusive.download();
-        for (std::int64_t r = 0; r < 2; ++r) {
+        for (std::int64_t r = 0; r < rows; ++r) {
           const std::span<const In> a = std::as_const(inclusive).row(r);
           const std::span<const In> b = std::as_const(exclusive).row(r);
           const auto n = static_cast<std::size_t>(cols - 1);
           CHECK((reverse ? same_bits(a.last(n), b.first(n)) : same_bits(a.first(n), b.last(n))));
         }
       }
+    }
+  }
+
+  TEST_CASE("a row's scan does not depend on the batch") {
+    // So many rows that a GPU has a block for each, where the few are cut into parts.
+    const std::int64_t rows = rows_for_gpus(300);
+    constexpr std::int64_t cols = 17000;
+    constexpr std::int64_t few = 3;
+    queue q;
+    const problem<float> p({.rows = rows, .cols = cols, .seed = 21});
+    const const_matrix_ref x = p.x.view();
+    matrix<float> together({rows, cols, 0, 0}, role::output);
+    matrix<float> alone({few, cols, 0, 0}, role::output);
+    states<float> carry(rows);
+    states<float> carry_alone(few);
+    scan(q, x, together.view(), {.carry_out = carry.ref()});
+    scan(q, {x.data, x.type, few, cols, x.stride}, alone.view(), {.carry_out = carry_alone.ref()});
+    q.wait();
+    together.download();
+    alone.download();
+    for (std::int64_t r = 0; r < few; ++r) {
+      const auto at = static_cast<std::size_t>(r);
+      CHECK(same_bits(std::as_const(together).row(r), std::as_const(alone).row(r)));
+      CHECK(carry.values()[at].max == carry_alone.values()[at].max);
+      CHECK(carry.values()[at].sum == carry_alone.values()[at].sum);
     }
   }
 

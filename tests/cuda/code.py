@@ -39,6 +39,12 @@ TUNED = {
     "topk_bounded": 0,
     "topk_chunks": 8,
     "topk_merge": 0,
+    "attention_rows": 0,
+    "attention_combine_chunks": 0,
+    "edit_rows": 0,
+    "race_chunks": 0,
+    "sample_in_rounds": 8,
+    "scan_by_block": 8,
 }
 # The same for kernels of a job.
 OF_JOBS = {

@@ -3,6 +3,7 @@
 // nor synchronises, for capture refuses both.
 #include "runtime_api.hpp"
 
+#include <softfold/attention.hpp>
 #include <softfold/softfold.hpp>
 
 #include <doctest/doctest.h>
@@ -133,6 +134,16 @@ TEST_CASE("every entry point is captured and replayed with the same result") {
                  q, f.input(), {tokens.data, tokens.type, tokens.rows, 1, tokens.stride},
                  {.top_p = 0.5, .log_probability = {log.data, log.type, log.rows, 1, log.stride}});
            }},
+          {"attention",
+           [&] {
+             // The first row's columns as keys of 50 dimensions, in chunks if there are many.
+             const const_matrix_ref x = f.input();
+             const matrix_ref y = f.output();
+             const std::int64_t dim = 50;
+             const const_tensor_ref keys(x.data, x.type, 1, 1, x.cols / dim, dim, 0, 0, dim);
+             attention(q, const_tensor_ref(x.data, x.type, 1, 1, 1, dim, 0, 0, 0), keys, keys,
+                       tensor_ref(y.data, y.type, 1, 1, 1, dim, 0, 0, 0));
+           }},
           {"fold", [&] { fold(q, f.input(), f.states()); }},
           {"normalize", [&] { normalize(q, f.input(), f.states(), f.output()); }},
           {"log_normalize", [&] { log_normalize(q, f.input(), f.states(), f.output()); }},
@@ -164,6 +175,35 @@ TEST_CASE("every entry point is captured and replayed with the same result") {
         check(api::destroy(graph));
       }
     }
+  }
+  check(api::destroy(stream));
+}
+
+TEST_CASE("a graph's memory stays where it is when later calls need more") {
+  api::stream stream = nullptr;
+  check(api::create_stream(&stream));
+  {
+    queue q = queue_on(stream);
+    fixture f(q, 4, 600000, 300);
+    const auto call = [&] { softmax_topk(q, f.input(), f.list(), f.columns()); };
+    call();
+    const auto expected = f.results(q);
+    api::graph graph = nullptr;
+    check(api::begin_capture(stream));
+    call();
+    check(api::end_capture(stream, &graph));
+    api::replay replay = nullptr;
+    check(api::instantiate(&replay, graph));
+    q.reserve(std::size_t{1} << 28);
+    check(api::synchronize_device());  // memory that was released is the device's again
+    f.spoil();
+    check(api::launch(replay, stream));
+    CHECK(f.results(q) == expected);
+    f.spoil();
+    call();
+    CHECK(f.results(q) == expected);
+    check(api::destroy(replay));
+    check(api::destroy(graph));
   }
   check(api::destroy(stream));
 }

@@ -54,12 +54,23 @@ KINDS = {
     "merge_lists": Kind(False, False, False, vectors=1),
     "sample_rows_by_block": Kind(False, False, False, vectors=1, in_flight=0, sgpr_spills=24,
                                  flat=True),
-    "edit_rows": Kind(False, False, False, vectors=1),
+    "race_chunks": Kind(True, False, False, vectors=2, in_flight=0, sgpr_spills=56, lds=5),
+    "race_finish": Kind(False, False, False, vectors=1, in_flight=0),
+    "sample_from_lists": Kind(False, False, False, vectors=1, in_flight=0, sgpr_spills=24),
+    "sample_in_rounds": Kind(True, False, True, vectors=2, in_flight=0, sgpr_spills=336, lds=9),
+    "sample_raw_rows": Kind(True, False, True, vectors=2, in_flight=0, sgpr_spills=24, lds=9),
+    "edit_rows": Kind(True, False, False, vectors=1, in_flight=0, sgpr_spills=32),
     "narrow_rows": Kind(False, False, False, vectors=1),
+    "scan_by_block": Kind(True, False, False, vectors=1, in_flight=0, sgpr_spills=64, lds=4),
+    "scan_spans": Kind(False, False, False, vectors=1, in_flight=0),
     "scan_fold": Kind(False, False, False, vectors=1, lds=8),
     "scan_carries": Kind(False, False, False, vectors=1, in_flight=8, lds=8),
     "scan_chunks": Kind(False, False, False, vectors=1, lds=12),
     "settle_lists": Kind(False, False, False, vectors=1),
+    "attention_rows": Kind(False, False, False, vectors=1, in_flight=0, sgpr_spills=96, lds=48),
+    "attention_combine_chunks": Kind(False, False, False, vectors=1),
+    "attention_combine_states": Kind(False, False, False, vectors=1),
+    "attention_normalize_states": Kind(False, False, False, vectors=1),
 }
 FORBIDDEN = re.compile(r"^(scratch_|buffer_(load|store)|flat_(load|store)_dwordx4|s_swappc)")
 
@@ -122,8 +133,8 @@ def split(arguments):
 
 def parsed(name):
     """Kind, template arguments."""
-    match = re.search(r"::(\w+)<(.*)>\(", name)
-    arguments = split(match[2]) if match else []
+    match = re.search(r"::(\w+)(?:<(.*)>)?\(", name)
+    arguments = split(match[2]) if match and match[2] else []
     return (match[1] if match else name), [re.sub(r"\(?(\w+::)+(\w+\))?", "", a) for a in arguments]
 
 
@@ -143,7 +154,7 @@ def faults(kind_name, arguments, target, data, counts):
         return
     if data["wavefront_size"] != target.lanes:
         yield f"wavefronts of {data['wavefront_size']} lanes"
-    if arguments[0].isdigit() and int(arguments[0]) != target.lanes:
+    if arguments and arguments[0].isdigit() and int(arguments[0]) != target.lanes:
         if counts["s_trap"] != 1 or sum(counts.values()) - counts["s_nop"] - counts["s_code_end"] > 8:
             yield "code for another wavefront width, and not just a trap"
         return

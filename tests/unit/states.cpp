@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The laws on the states of core: (max, sum), a scan's, sorted lists of a run-time length, and
-// sampling's.
+// The laws on the states of core: (max, sum), attention's, a scan's, sorted lists of a run-time
+// length, and sampling's.
+#include <core/attention.hpp>
 #include <core/monoid.hpp>
 #include <core/reference.hpp>
 #include <core/sample_state.hpp>
@@ -168,6 +169,55 @@ struct sample_kind {
   }
 };
 
+/// Attention's state, of three values for each element: 1, its column's parity, and alternating
+/// signs.
+template <class T>
+struct attention_kind {
+  using real = T;
+  using state = typename core::attention_monoid<T>::value_type;
+  core::attention_monoid<T> monoid{3};
+
+  static std::vector<T> values(std::int64_t column) {
+    return {T{1}, static_cast<T>(column % 2), column % 2 == 0 ? T{1} : T{-1}};
+  }
+  [[nodiscard]] std::optional<state> fold(const std::vector<T>& row, const columns& part) const {
+    state s = monoid.identity();
+    for (const std::int64_t column : part) {
+      const auto one = core::max_sum_monoid<T>::lift(row[static_cast<std::size_t>(column)]);
+      s = monoid.combine(s, {one, one.sum == 0 ? std::vector<T>(3) : values(column)});
+    }
+    return s;
+  }
+  [[nodiscard]] std::string wrong(const state& s, const std::vector<T>& row, int combines) const {
+    const double relative = 6 * (static_cast<double>(row.size()) + combines);
+    if (const std::string text = wrong_max_sum(s.sum, row, 1, relative); !text.empty()) {
+      return text;
+    }
+    if (!std::isfinite(s.sum.max)) {  // no key, or no number
+      return s.sum.max != -std::numeric_limits<T>::infinity() || s.weighted == std::vector<T>(3)
+                 ? ""
+                 : "a weighted sum of nothing";
+    }
+    for (std::size_t i = 0; i < 3; ++i) {
+      long double sum = 0;
+      long double spread = 0;
+      for (std::size_t c = 0; c < row.size(); ++c) {
+        const auto weight =
+            std::exp(static_cast<long double>(row[c]) - static_cast<long double>(s.sum.max));
+        const auto v = static_cast<long double>(values(static_cast<std::int64_t>(c))[i]);
+        sum += weight * v;
+        spread += weight * std::abs(v);
+      }
+      constexpr long double u = std::numeric_limits<T>::epsilon() / 2;
+      if (std::abs(static_cast<long double>(s.weighted[i]) - sum) >
+          static_cast<long double>(relative) * u * spread) {
+        return "value " + std::to_string(i) + " is " + std::to_string(s.weighted[i]);
+      }
+    }
+    return "";
+  }
+};
+
 static_assert(core::monoid<core::max_sum_monoid<float>>);
 static_assert(core::monoid<list_monoid<float, 6>>);
 
@@ -183,6 +233,10 @@ TEST_CASE("the laws: a scan's states") {
     check_laws(scan_kind<double, double>{{}, scale}, 16);
     check_laws(scan_kind<double, long double>{{}, scale}, 17);
   }
+}
+
+TEST_CASE_TEMPLATE("the laws: attention's states", T, float, double) {
+  check_laws(attention_kind<T>{}, 18);
 }
 
 TEST_CASE_TEMPLATE("the laws: sorted lists", T, float, double) {

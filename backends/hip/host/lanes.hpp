@@ -9,6 +9,7 @@
 #include <softfold/config.hpp>
 #include <softfold/dtype.hpp>
 
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -44,7 +45,14 @@ inline void __syncthreads() { simt::synchronize_block(); }
 inline int __syncthreads_or(int predicate) { return simt::any_of_block(predicate != 0) ? 1 : 0; }
 template <class T>
 T atomicAdd(T* to, T value) {
-  return __atomic_fetch_add(to, value, __ATOMIC_RELAXED);
+  return std::atomic_ref<T>(*to).fetch_add(value, std::memory_order_relaxed);
+}
+inline std::uint32_t atomicMax(std::uint32_t* to, std::uint32_t value) {
+  const std::atomic_ref<std::uint32_t> at(*to);
+  std::uint32_t before = at.load(std::memory_order_relaxed);
+  while (before < value && !at.compare_exchange_weak(before, value, std::memory_order_relaxed)) {
+  }
+  return before;
 }
 
 template <int lanes>
@@ -75,6 +83,7 @@ inline std::uint64_t ballot(bool predicate) {
 
 /// As the hardware's instruction: results below 2^-126 are 0.
 inline float fast_exp2(float x) { return x < -126 ? 0.0F : std::exp2(x); }
+inline float fast_log2(float x) { return std::log2(x); }
 inline float fast_reciprocal(float x) { return 1 / x; }
 
 inline float to_float(half x) { return static_cast<float>(x); }

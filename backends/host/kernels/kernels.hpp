@@ -3,6 +3,7 @@
 /// Fills a kernel_table. A translation unit of isa/ includes its vector type and then this.
 #pragma once
 
+#include <backends/host/kernels/attention.hpp>
 #include <backends/host/kernels/edit.hpp>
 #include <backends/host/kernels/fold.hpp>
 #include <backends/host/kernels/gradient.hpp>
@@ -73,6 +74,8 @@ constexpr kernel_table kernels_of(const char* isa) {
       .rank = select_kernels<float>::rank,
       .input = {input_kernels_of<float>(), input_kernels_of<double>(), input_kernels_of<f16_bits>(),
                 input_kernels_of<bf16_bits>()},
+      .attention = {attention_kernel<float>, attention_kernel<double>, attention_kernel<f16_bits>,
+                    attention_kernel<bf16_bits>},
       .output = {{output_kernels_of<float, float>(), output_kernels_of<float, float>()},
                  {output_kernels_of<double, double>(), output_kernels_of<double, double>()},
                  {output_kernels_of<f16_bits, f16_bits>(), output_kernels_of<f16_bits, float>()},

@@ -75,10 +75,13 @@ SOFTFOLD_INLINE void interleave_lanes(const Native& a, const Native& b, Native& 
   } else if constexpr (lanes == 8) {
     low = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
     high = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
-  } else {
-    static_assert(lanes == 4);
+  } else if constexpr (lanes == 4) {
     low = __builtin_shufflevector(a, b, 0, 4, 1, 5);
     high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  } else {
+    static_assert(lanes == 2);
+    low = __builtin_shufflevector(a, b, 0, 2);
+    high = __builtin_shufflevector(a, b, 1, 3);
   }
 }
 

@@ -312,6 +312,47 @@ struct output_kernels {
   gradient_functions log_softmax_gradient;
 };
 
+/// Rows of attention, each a query of one of the heads that share keys and values, and a range of
+/// keys to fold into their states.
+struct attention_rows {
+  const void* q;
+  const std::int64_t* q_offsets;  ///< of each row's query, in elements
+  const void* k;                  ///< of key 0
+  const void* v;
+  std::int64_t k_stride;
+  std::int64_t v_stride;
+  int rows;  ///< at most attention_row_block
+  int dim;
+  int v_dim;
+  std::int64_t begin;  ///< keys; a multiple of attention_key_block
+  std::int64_t end;
+  const std::int64_t* first;  ///< of each row: keys [first, last) exist
+  const std::int64_t* last;
+  const std::int64_t* position;  ///< of each row, for `slope`
+  const double* slope;           ///< of each row, or null: -slope |position - key|
+  const void* const* bias;       ///< of each row, of key 0, or null
+  int bias_type;                 ///< an input_type
+  double scale;
+  double softcap;  ///< or 0
+  /// The states: the arithmetic's numbers, but for sums.
+  void* max;
+  double* sum;
+  void* weighted;                ///< [rows, weighted_stride]
+  std::int64_t weighted_stride;  ///< v_dim, rounded up to a multiple of attention_padding
+  void* scratch;  ///< attention_scratch_elements() of the arithmetic's, aligned to 64 bytes
+};
+inline constexpr int attention_row_block = 96;
+inline constexpr int attention_key_block = 128;
+inline constexpr int attention_padding = 16;
+constexpr std::int64_t attention_padded(std::int64_t n) {
+  return (n + attention_padding - 1) / attention_padding * attention_padding;
+}
+/// Queries, a block of keys, one of values, scores, and two numbers a row.
+constexpr std::int64_t attention_scratch_elements(std::int64_t dim, std::int64_t v_dim) {
+  return attention_row_block * (attention_padded(dim) + attention_key_block + 2) +
+         attention_key_block * (attention_padded(dim) + attention_padded(v_dim));
+}
+
 enum input_type : int { input_f32, input_f64, input_f16, input_bf16, input_types };
 enum output_type : int { output_same, output_arithmetic, output_types };
 
@@ -325,6 +366,8 @@ struct kernel_table {
   /// most_listed.
   void (*rank)(const std::uint64_t* keys, std::int64_t n, std::int64_t k, std::uint64_t* sorted);
   input_kernels input[input_types];
+  /// The states of the rows over the keys: from nothing, whatever the memory held.
+  void (*attention[input_types])(const attention_rows* rows);
   output_kernels output[input_types][output_types];
 };
 

@@ -226,7 +226,23 @@ class States:
     def __init__(
         self, rows: int, k: int = 0, *, scale: float = 1.0, dtype: Any = "float32"
     ) -> None: ...
-    def fold(self, x: Any, column_offset: int = 0, *, stream: Any = None) -> None: ...
+    def fold(
+        self,
+        x: Any,
+        column_offset: int = 0,
+        *,
+        stream: Any = None,
+        bias: Any = None,
+        mask: Any = None,
+        lengths: Any = None,
+        causal: Causal | None = None,
+        window: int = 0,
+        softcap: float = 0.0,
+        penalties: tuple[Any, Any, Any] | None = None,
+        repetition: Any = None,
+        frequency: Any = None,
+        presence: Any = None,
+    ) -> None: ...
     def combine(self, more: States) -> None: ...
     def append_rows(self, more: States) -> None: ...
     def finish(

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Masses of a row's elements by a block: exact, as docs/sampling.md defines them, or near.
+#pragma once
+
+#include <gpu/sampling/row_reader.hpp>
+#include <gpu/state/exponential.hpp>
+
+#include <core/sampling.hpp>
+
+#include <cstdint>
+
+namespace softfold::gpu {
+inline namespace SOFTFOLD_BACKEND {
+
+/// The elements before one in the order of top-k, and all that have a part in top-p.
+struct measured_row {
+  core::sampling::mass before;
+  core::sampling::mass whole;
+  std::int64_t before_count;
+  std::int64_t whole_count;
+};
+
+struct measure_memory {
+  measured_row exact;
+  float before;
+  float whole;
+};
+
+template <int lanes>
+__device__ inline void add_over_block(core::sampling::mass own, core::sampling::mass& to) {
+  for (int distance = lanes / 2; distance > 0; distance /= 2) {
+    own.add({shuffle_xor(own.low, distance), shuffle_xor(own.high, distance)});
+  }
+  if (threadIdx.x % lanes == 0) {
+    using word = unsigned long long;  // what the languages call 64 bits
+    const word before = atomicAdd(reinterpret_cast<word*>(&to.low), word{own.low});
+    const word high = own.high + (before + own.low < before ? 1U : 0U);
+    if (high != 0) {
+      atomicAdd(reinterpret_cast<word*>(&to.high), high);
+    }
+  }
+}
+template <int lanes>
+__device__ inline void add_over_block(std::int64_t own, std::int64_t& to) {
+  for (int distance = lanes / 2; distance > 0; distance /= 2) {
+    own += shuffle_xor(own, distance);
+  }
+  if (threadIdx.x % lanes == 0) {
+    using word = unsigned long long;
+    atomicAdd(reinterpret_cast<word*>(&to), static_cast<word>(own));
+  }
+}
+template <int lanes>
+__device__ inline void add_over_block(float own, float& to) {
+  for (int distance = lanes / 2; distance > 0; distance /= 2) {
+    own += shuffle_xor(own, distance);
+  }
+  if (threadIdx.x % lanes == 0) {
+    atomicAdd(&to, own);
+  }
+}
+
+/// A row, and what its masses are relative to.
+template <class In>
+struct row_measure {
+  row_reader<In> row;
+  double scale;
+  double largest;  ///< of the z
+  double depth;    ///< elements so far below it have a part
+  float x;         ///< `before` is what stands before this element
+  std::int64_t column;
+  float largest_x = 0;  ///< for nearly()
+
+  [[nodiscard]] __device__ bool is_before(float element, std::int64_t at) const {
+    return element > x || (element == x && at < column);
+  }
+
+  /// To all threads of the block.
+  template <int lanes>
+  __device__ measured_row exactly(measure_memory& memory) const {
+    namespace sampling = core::sampling;
+    constexpr double infinite = std::numeric_limits<double>::infinity();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      memory.exact = {};
+    }
+    __syncthreads();
+    measured_row own = {};
+    for (std::int64_t first = std::int64_t{threadIdx.x} * race_columns; first < row.cols;
+         first += std::int64_t{blockDim.x} * race_columns) {
+      float elements[race_columns];
+      row.load(first, elements);
+#pragma unroll
+      for (int i = 0; i < race_columns; ++i) {
+        const double z = sampling::scaled(scale, static_cast<double>(elements[i]));
+        const double below = largest - z;
+        if (z > -infinite && below <= depth) {
+          const std::uint64_t weight = sampling::weight_of(below);
+          own.whole.add(weight);
+          ++own.whole_count;
+          if (is_before(elements[i], first + i)) {
+            own.before.add(weight);
+            ++own.before_count;
+          }
+        }
+      }
+    }
+    add_over_block<lanes>(own.before, memory.exact.before);
+    add_over_block<lanes>(own.whole, memory.exact.whole);
+    add_over_block<lanes>(own.before_count, memory.exact.before_count);
+    add_over_block<lanes>(own.whole_count, memory.exact.whole_count);
+    __syncthreads();
+    return memory.exact;
+  }
+
+  /// The masses within a share of 2^-13 of themselves, relative to the largest element's, or NaN;
+  /// the depth counts for nothing. The count is exact.
+  template <int lanes>
+  __device__ void nearly(measure_memory& memory, float& before, float& whole,
+                         std::int64_t& count) const {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      memory.before = 0;
+      memory.whole = 0;
+      memory.exact.before_count = 0;
+    }
+    __syncthreads();
+    constexpr float log2_e = 1.44269504F;
+    const auto scale_2 = static_cast<float>(scale) * log2_e;
+    float own_before = 0;
+    float own_whole = 0;
+    std::int64_t own_count = 0;
+    constexpr int ahead = 2;
+    const std::int64_t step = std::int64_t{blockDim.x} * race_columns;
+    for (std::int64_t first = std::int64_t{threadIdx.x} * race_columns; first < row.cols;
+         first += ahead * step) {
+      float elements[ahead][race_columns];
+#pragma unroll
+      for (int a = 0; a < ahead; ++a) {
+        row.load(first + a * step, elements[a]);  // nothing beyond the row
+      }
+#pragma unroll
+      for (int a = 0; a < ahead; ++a) {
+        float part_before = 0;
+        float part_whole = 0;
+        int part_count = 0;
+#pragma unroll
+        for (int i = 0; i < race_columns; ++i) {
+          const float element = elements[a][i];
+          const float e = fast_exp2((element - largest_x) * scale_2);
+          part_whole += e;
+          if (is_before(element, first + a * step + i)) {
+            part_before += e;
+            ++part_count;
+          }
+        }
+        own_before += part_before;
+        own_whole += part_whole;
+        own_count += part_count;
+      }
+    }
+    add_over_block<lanes>(own_before, memory.before);
+    add_over_block<lanes>(own_whole, memory.whole);
+    add_over_block<lanes>(own_count, memory.exact.before_count);
+    __syncthreads();
+    before = memory.before;
+    whole = memory.whole;
+    count = memory.exact.before_count;
+  }
+};
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold::gpu

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// attention and fold_attention: blocks of rows that share keys, over chunks of keys. Chunks begin
+/// at multiples of their length and their states are combined in their order, so that it does not
+/// show whether one thread works on all chunks of a block or several on some.
+#include <backends/host/parallel.hpp>
+#include <backends/host/row/state.hpp>
+#include <backends/host/run.hpp>
+
+#include <core/attention.hpp>
+#include <core/real_types.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace host {
+namespace {
+
+constexpr std::int64_t chunk_keys = 1024;
+static_assert(chunk_keys % attention_key_block == 0);
+
+/// The states of a block's rows.
+template <class A>
+struct block_states {
+  A* max;
+  double* sum;
+  A* weighted;
+
+  static std::size_t bytes(std::int64_t stride) {
+    const std::size_t numbers = attention_row_block * (sizeof(double) + sizeof(A) * 2);
+    return (numbers + static_cast<std::size_t>(attention_row_block * stride) * sizeof(A) + 63) /
+           64 * 64;
+  }
+  static block_states at(std::byte* memory, std::int64_t stride) {
+    auto* const weighted = reinterpret_cast<A*>(memory);
+    auto* const sum = reinterpret_cast<double*>(weighted + attention_row_block * stride);
+    return {reinterpret_cast<A*>(sum + attention_row_block), sum, weighted};
+  }
+};
+
+template <class T>
+class attention_job {
+  using A = core::arithmetic_t<T>;
+  using states = block_states<A>;
+
+ public:
+  attention_job(executor& on, const core::attention_problem& p)
+      : on_(on),
+        p_(p),
+        group_(p.group()),
+        rows_(group_ * p.q.tokens),
+        row_blocks_((rows_ + attention_row_block - 1) / attention_row_block),
+        blocks_(p.q.batches * p.k.heads * row_blocks_),
+        chunks_(std::max<std::int64_t>(1, (p.k.tokens + chunk_keys - 1) / chunk_keys)),
+        stride_(attention_padded(p.v.dim)),
+        states_bytes_(states::bytes(stride_)),
+        scratch_bytes_(
+            (static_cast<std::size_t>(attention_scratch_elements(p.q.dim, p.v.dim)) * sizeof(A) +
+             63) /
+            64 * 64) {}
+
+  void run() {
+    // Few blocks: their chunks are spread, too.
+    constexpr std::int64_t enough_each = 4;
+    const bool splits = on_.threads > 1 && chunks_ > 1 && blocks_ < enough_each * on_.threads;
+    const std::size_t lost_bytes =
+        (static_cast<std::size_t>(attention_row_block * stride_) * sizeof(A) + 63) / 64 * 64;
+    const std::size_t own = scratch_bytes_ + 2 * states_bytes_ + lost_bytes;
+    const std::size_t all_own = own * static_cast<std::size_t>(on_.threads);
+    const std::int64_t tasks = splits ? blocks_ * chunks_ : blocks_;
+    std::byte* const memory = on_.scratch.at_least(
+        all_own + (splits ? static_cast<std::size_t>(tasks) * states_bytes_ : 0));
+    const auto own_of = [&](int slot) { return memory + own * static_cast<std::size_t>(slot); };
+    const auto lost_of = [&](int slot) {
+      return reinterpret_cast<A*>(own_of(slot) + own - lost_bytes);
+    };
+    if (!splits) {
+      const auto whole = [&](std::int64_t block, int slot) {
+        std::byte* const mine = own_of(slot);
+        const states total = states::at(mine + scratch_bytes_, stride_);
+        const states next = states::at(mine + scratch_bytes_ + states_bytes_, stride_);
+        for (std::int64_t c = 0; c < chunks_; ++c) {
+          fold(block, c, c == 0 ? total : next, mine);
+          if (c > 0) {
+            combine(block, total, next, lost_of(slot), c == 1);
+          }
+        }
+        finish(block, total, lost_of(slot));
+      };
+      if (on_.threads == 1 || tasks == 1) {
+        for (std::int64_t i = 0; i < tasks; ++i) {
+          whole(i, 0);
+        }
+        return;
+      }
+      dispenser some(tasks, on_.threads);
+      on_all_threads(
+          on_, [&](int slot) { some.take_all(slot, [&](std::int64_t i) { whole(i, slot); }); });
+      return;
+    }
+    const auto part = [&](std::int64_t task) {
+      return states::at(memory + all_own + static_cast<std::size_t>(task) * states_bytes_, stride_);
+    };
+    dispenser parts(tasks, on_.threads);
+    on_all_threads(on_, [&](int slot) {
+      parts.take_all(
+          slot, [&](std::int64_t i) { fold(i / chunks_, i % chunks_, part(i), own_of(slot)); });
+    });
+    dispenser wholes(blocks_, on_.threads);
+    on_all_threads(on_, [&](int slot) {
+      wholes.take_all(slot, [&](std::int64_t block) {
+        const states total = part(block * chunks_);
+        for (std::int64_t c = 1; c < chunks_; ++c) {
+          combine(block, total, part(block * chunks_ + c), lost_of(slot), c == 1);
+        }
+        finish(block, total, lost_of(slot));
+      });
+    });
+  }
+
+ private:
+  /// Where a block's rows are: row r is query r / group of head r mod group of those that share.
+  struct place {
+    std::int64_t batch;
+    std::int64_t key_head;
+    std::int64_t first;  ///< row
+    int rows;
+  };
+  [[nodiscard]] place place_of(std::int64_t block) const {
+    const std::int64_t first = block % row_blocks_ * attention_row_block;
+    const std::int64_t pair = block / row_blocks_;
+    return {pair / p_.k.heads, pair % p_.k.heads, first,
+            static_cast<int>(std::min<std::int64_t>(attention_row_block, rows_ - first))};
+  }
+  [[nodiscard]] core::attention_row<A> row(const place& at, int r) const {
+    const std::int64_t i = at.first + r;
+    return core::attention_row<A>::of(p_, at.batch, at.key_head * group_ + i % group_, i / group_);
+  }
+
+  void fold(std::int64_t block, std::int64_t chunk, const states& to, std::byte* scratch) const {
+    const place at = place_of(block);
+    std::int64_t offsets[attention_row_block];
+    std::int64_t first[attention_row_block];
+    std::int64_t last[attention_row_block];
+    std::int64_t position[attention_row_block];
+    double slope[attention_row_block];
+    const void* bias[attention_row_block];
+    for (int r = 0; r < at.rows; ++r) {
+      const core::attention_row<A> each = row(at, r);
+      offsets[r] = core::offset_of(p_.q, 0, each.head, each.token);
+      first[r] = each.first;
+      last[r] = each.end;
+      position[r] = each.position;
+      slope[r] = static_cast<double>(each.slope);
+      bias[r] = each.bias;
+    }
+    const attention_options& o = p_.options;
+    const T* const k = static_cast<const T*>(p_.k.data);
+    const T* const v = static_cast<const T*>(p_.v.data);
+    const attention_rows rows{.q = static_cast<const T*>(p_.q.data) + at.batch * p_.q.batch_stride,
+                              .q_offsets = offsets,
+                              .k = k + core::offset_of(p_.k, at.batch, at.key_head, 0),
+                              .v = v + core::offset_of(p_.v, at.batch, at.key_head, 0),
+                              .k_stride = p_.k.token_stride,
+                              .v_stride = p_.v.token_stride,
+                              .rows = at.rows,
+                              .dim = static_cast<int>(p_.q.dim),
+                              .v_dim = static_cast<int>(p_.v.dim),
+                              .begin = chunk * chunk_keys,
+                              .end = std::min(p_.k.tokens, (chunk + 1) * chunk_keys),
+                              .first = first,
+                              .last = last,
+                              .position = position,
+                              .slope = o.alibi_slopes.data == nullptr ? nullptr : slope,
+                              .bias = o.bias.data == nullptr ? nullptr : bias,
+                              .bias_type = input_type_of(o.bias.type),
+                              .scale = p_.scale,
+                              .softcap = o.softcap,
+                              .max = to.max,
+                              .sum = to.sum,
+                              .weighted = to.weighted,
+                              .weighted_stride = stride_,
+                              .scratch = scratch};
+    on_.kernels.attention[input_type_of(p_.q.type)](&rows);
+  }
+
+  /// `lost`: what the additions to the total rounded away, which many chunks would show.
+  void combine(std::int64_t block, const states& total, const states& next, A* lost,
+               bool is_first) const {
+    const int rows = place_of(block).rows;
+    if (is_first) {
+      std::fill_n(lost, rows * stride_, A{0});
+    }
+    for (int r = 0; r < rows; ++r) {
+      if (next.sum[r] == 0) {  // no key
+        continue;
+      }
+      const A before = total.max[r];
+      const A whole = next.max[r] > before ? next.max[r] : before;
+      const auto factor = [whole](A max) {
+        return max == whole ? A{1} : max == -infinite ? A{0} : std::exp(max - whole);
+      };
+      const A own = factor(before);
+      const A other = factor(next.max[r]);
+      total.max[r] = whole;
+      total.sum[r] =
+          total.sum[r] * static_cast<double>(own) + next.sum[r] * static_cast<double>(other);
+      A* const to = total.weighted + r * stride_;
+      const A* const from = next.weighted + r * stride_;
+      A* const rest = lost + r * stride_;
+      for (std::int64_t i = 0; i < p_.v.dim; ++i) {
+        const A a = to[i] * own;
+        const A b = from[i] * other;
+        const A both = a + b;
+        const A added = both - a;
+        rest[i] = rest[i] * own + ((a - (both - added)) + (b - added));
+        to[i] = both;
+      }
+    }
+  }
+
+  void finish(std::int64_t block, const states& total, const A* lost) const {
+    const place at = place_of(block);
+    for (int r = 0; r < at.rows; ++r) {
+      const std::int64_t i = at.first + r;
+      const std::int64_t head = at.key_head * group_ + i % group_;
+      const std::int64_t token = i / group_;
+      const auto finish = core::attention_finish<A>::of(
+          p_, head, core::public_state(total.max[r], static_cast<A>(total.sum[r])));
+      core::write_attention_state(p_, at.batch, head, token, finish.both.whole);
+      const A* const o = total.weighted + r * stride_;
+      const std::int64_t to = core::offset_of(p_.out, at.batch, head, token);
+      core::with_output<T>(p_.out.type, [&]<class Out>(Out) {
+        Out* const out = static_cast<Out*>(p_.out.data) + to;
+        for (std::int64_t c = 0; c < p_.v.dim; ++c) {
+          const A whole = chunks_ > 1 ? core::with_lost(o[c], lost[r * stride_ + c]) : o[c];
+          out[c] = static_cast<Out>(finish.value(p_, whole));
+        }
+      });
+    }
+  }
+
+  static constexpr A infinite = std::numeric_limits<A>::infinity();
+
+  executor& on_;
+  const core::attention_problem& p_;
+  std::int64_t group_;
+  std::int64_t rows_;  ///< of a key head in a batch
+  std::int64_t row_blocks_;
+  std::int64_t blocks_;
+  std::int64_t chunks_;
+  std::int64_t stride_;
+  std::size_t states_bytes_;
+  std::size_t scratch_bytes_;
+};
+
+}  // namespace
+
+void run(executor& on, const core::attention_problem& p) {
+  if (p.rows() == 0) {
+    return;
+  }
+  core::with_real(p.q.type, [&]<class T>(T) { attention_job<T>(on, p).run(); });
+}
+
+}  // namespace host
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold
