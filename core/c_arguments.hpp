@@ -100,6 +100,23 @@ static_assert(SOFTFOLD_JOINT == static_cast<int>(filter_order::joint));
 static_assert(SOFTFOLD_MEMORY_DEVICE == static_cast<int>(memory::device));
 static_assert(SOFTFOLD_MEMORY_HOST == static_cast<int>(memory::host));
 
+// A state in C is the one of C++.
+static_assert(sizeof(softfold_sample_state) == sizeof(sample_state));
+static_assert(alignof(softfold_sample_state) == alignof(sample_state));
+static_assert(offsetof(softfold_sample_state, scale) == offsetof(sample_state, scale));
+static_assert(offsetof(softfold_sample_state, top_k) == offsetof(sample_state, top_k));
+static_assert(offsetof(softfold_sample_state, largest) == offsetof(sample_state, largest));
+static_assert(offsetof(softfold_sample_state, column) == offsetof(sample_state, column));
+static_assert(offsetof(softfold_sample_state, sum) == offsetof(sample_state, sum));
+static_assert(offsetof(softfold_sample_state, raw_sum) == offsetof(sample_state, raw_sum));
+
+inline sample_states_ref states_of(softfold_sample_state* states, std::int64_t rows) {
+  return {reinterpret_cast<sample_state*>(states), rows};
+}
+inline const_sample_states_ref states_of(const softfold_sample_state* states, std::int64_t rows) {
+  return {reinterpret_cast<const sample_state*>(states), rows};
+}
+
 inline dtype type_of(argument arg, softfold_dtype type) {
   if (type < SOFTFOLD_F32 || type > SOFTFOLD_U8) {
     core::fail(errc::unsupported_type, arg, ".type", std::to_string(type), "a SOFTFOLD_ type");
@@ -187,12 +204,6 @@ struct arguments {
     }
     const auto e = options(given, softfold_row_edits SOFTFOLD_ROW_EDITS_INIT);
     check_reserved({function, "edits"}, e.reserved);
-    const auto optional_matrix = [&](const char* name, const softfold_matrix* m) {
-      return m == nullptr ? const_matrix_ref{} : matrix(name, m);
-    };
-    const auto optional_vector = [&](const char* name, const softfold_vector* v) {
-      return v == nullptr ? const_vector_ref{} : vector(name, v);
-    };
     if (e.corner < SOFTFOLD_CAUSAL_NONE || e.corner > SOFTFOLD_CAUSAL_BOTTOM_RIGHT) {
       core::fail(errc::invalid_argument, {function, "edits.corner"}, "", std::to_string(e.corner),
                  "a SOFTFOLD_CAUSAL_ corner");
@@ -258,12 +269,6 @@ struct arguments {
       core::fail(errc::invalid_argument, {function, "order"}, "", std::to_string(o.order),
                  "SOFTFOLD_TOP_K_FIRST or SOFTFOLD_JOINT");
     }
-    const auto optional_vector = [&](const char* name, const softfold_vector* v) {
-      return v == nullptr ? vector_ref{} : vector(name, v);
-    };
-    const auto optional_matrix = [&](const char* name, const softfold_matrix* m) {
-      return m == nullptr ? matrix_ref{} : matrix(name, m);
-    };
     return {
         .temperature = o.temperature,
         .temperatures = optional_vector("temperatures", o.temperatures),
@@ -286,6 +291,42 @@ struct arguments {
         .top_indices = optional_matrix("top_indices", o.top_indices),
         .top_log_probabilities = optional_matrix("top_log_probabilities", o.top_log_probabilities),
         .edits = edits(o.edits)};
+  }
+  [[nodiscard]] fold_sample_options fold_sample(const softfold_fold_sample_options* given) const {
+    const auto o = options(given, softfold_fold_sample_options SOFTFOLD_FOLD_SAMPLE_OPTIONS_INIT);
+    return {.temperature = o.temperature,
+            .temperatures = optional_vector("temperatures", o.temperatures),
+            .top_k = o.top_k,
+            .top_ks = optional_vector("top_ks", o.top_ks),
+            .top_p = o.top_p,
+            .top_ps = optional_vector("top_ps", o.top_ps),
+            .min_p = o.min_p,
+            .min_ps = optional_vector("min_ps", o.min_ps),
+            .seed = o.seed,
+            .seeds = optional_vector("seeds", o.seeds),
+            .offset = o.offset,
+            .offsets = optional_vector("offsets", o.offsets),
+            .draw = o.draw,
+            .column_offset = o.column_offset,
+            .edits = edits(o.edits)};
+  }
+  [[nodiscard]] finish_sample_options finish_sample(
+      const softfold_finish_sample_options* given) const {
+    const auto o =
+        options(given, softfold_finish_sample_options SOFTFOLD_FINISH_SAMPLE_OPTIONS_INIT);
+    return {.log_probability = optional_vector("log_probability", o.log_probability),
+            .raw_log_probability = optional_vector("raw_log_probability", o.raw_log_probability),
+            .lse = optional_vector("lse", o.lse),
+            .kept = optional_vector("kept", o.kept),
+            .kept_mass = optional_vector("kept_mass", o.kept_mass)};
+  }
+
+  /// NULL: without data.
+  [[nodiscard]] vector_ref optional_vector(const char* name, const softfold_vector* v) const {
+    return v == nullptr ? vector_ref{} : vector(name, v);
+  }
+  [[nodiscard]] matrix_ref optional_matrix(const char* name, const softfold_matrix* m) const {
+    return m == nullptr ? matrix_ref{} : matrix(name, m);
   }
 
  private:

@@ -286,6 +286,18 @@ softfold_status softfold_sample(softfold_queue* queue, const softfold_matrix* x,
   });
 }
 
+softfold_status softfold_verify(softfold_queue* queue, const softfold_matrix* target,
+                                const softfold_matrix* draft, const softfold_matrix* draft_tokens,
+                                const softfold_matrix* tokens, const softfold_vector* accepted,
+                                const softfold_sample_options* options) {
+  return guarded([&] {
+    const arguments a{"verify"};
+    verify(a.queue(queue), a.matrix("target", target), a.optional_matrix("draft", draft),
+           a.matrix("draft_tokens", draft_tokens), a.matrix("tokens", tokens),
+           a.vector("accepted", accepted), a.sample(options));
+  });
+}
+
 softfold_status softfold_fold(softfold_queue* queue, const softfold_matrix* x_part,
                               const softfold_vector* partials,
                               const softfold_logsumexp_options* options) {
@@ -372,11 +384,69 @@ softfold_status softfold_combine_topk(softfold_queue* queue, const softfold_matr
   });
 }
 
+softfold_status softfold_fold_sample(softfold_queue* queue, const softfold_matrix* x_part,
+                                     softfold_sample_state* states, int64_t rows,
+                                     const softfold_matrix* values, const softfold_matrix* indices,
+                                     const softfold_fold_sample_options* options) {
+  return guarded([&] {
+    const arguments a{"fold_sample"};
+    fold_sample(a.queue(queue), a.matrix("x_part", x_part), states_of(states, rows),
+                a.optional_matrix("values", values), a.optional_matrix("indices", indices),
+                a.fold_sample(options));
+  });
+}
+
+softfold_status softfold_combine_sample(softfold_queue* queue, const softfold_sample_state* more,
+                                        int64_t rows, const softfold_matrix* more_values,
+                                        const softfold_matrix* more_indices,
+                                        softfold_sample_state* states,
+                                        const softfold_matrix* values,
+                                        const softfold_matrix* indices) {
+  return guarded([&] {
+    const arguments a{"combine_sample"};
+    combine_sample(a.queue(queue), states_of(more, rows),
+                   a.optional_matrix("more_values", more_values),
+                   a.optional_matrix("more_indices", more_indices), states_of(states, rows),
+                   a.optional_matrix("values", values), a.optional_matrix("indices", indices));
+  });
+}
+
+softfold_status softfold_finish_sample(softfold_queue* queue, const softfold_sample_state* states,
+                                       int64_t rows, const softfold_matrix* values,
+                                       const softfold_matrix* indices,
+                                       const softfold_vector* tokens,
+                                       const softfold_finish_sample_options* options) {
+  return guarded([&] {
+    const arguments a{"finish_sample"};
+    finish_sample(a.queue(queue), states_of(states, rows), a.optional_matrix("values", values),
+                  a.optional_matrix("indices", indices), a.vector("tokens", tokens),
+                  a.finish_sample(options));
+  });
+}
+
 softfold_status softfold_row_states_create(softfold_dtype type, int64_t rows, int64_t k,
                                            double scale, softfold_row_states** states) {
   const arguments a{"row_states_create"};
   return create(a, "states", states, [&] {
     return std::make_unique<row_states>(type_of({a.function, "states"}, type), rows, k, scale);
+  });
+}
+
+softfold_status softfold_row_states_create_sampling(softfold_dtype type, int64_t rows, int64_t k,
+                                                    double scale,
+                                                    const softfold_row_sampling* sampling,
+                                                    softfold_row_states** states) {
+  const arguments a{"row_states_create_sampling"};
+  return create(a, "states", states, [&] {
+    const auto s = a.options(sampling, softfold_row_sampling SOFTFOLD_ROW_SAMPLING_INIT);
+    return std::make_unique<row_states>(type_of({a.function, "states"}, type), rows, k, scale,
+                                        row_sampling{.temperature = s.temperature,
+                                                     .top_k = s.top_k,
+                                                     .top_p = s.top_p,
+                                                     .min_p = s.min_p,
+                                                     .seed = s.seed,
+                                                     .offset = s.offset,
+                                                     .draw = s.draw});
   });
 }
 
@@ -390,18 +460,21 @@ softfold_status softfold_row_states_get(const softfold_row_states* states,
     const arguments a{"row_states_get"};
     const row_states& s = a.states("states", const_cast<softfold_row_states*>(states));
     static_assert(sizeof(softfold_column_range) == sizeof(column_range));
-    a.fill("view", view,
-           {.struct_size = 0,
-            .type = static_cast<softfold_dtype>(s.type()),
-            .reserved = 0,
-            .rows = s.rows(),
-            .k = s.k(),
-            .scale = s.scale(),
-            .column_ranges = static_cast<std::int64_t>(s.columns().size()),
-            .columns = reinterpret_cast<const softfold_column_range*>(s.columns().data()),
-            .partials = s.partials().data,
-            .values = s.values().data,
-            .indices = static_cast<const std::int64_t*>(s.indices().data)});
+    a.fill(
+        "view", view,
+        {.struct_size = 0,
+         .type = static_cast<softfold_dtype>(s.type()),
+         .reserved = 0,
+         .rows = s.rows(),
+         .k = s.k(),
+         .scale = s.scale(),
+         .column_ranges = static_cast<std::int64_t>(s.columns().size()),
+         .columns = reinterpret_cast<const softfold_column_range*>(s.columns().data()),
+         .partials = s.partials().data,
+         .values = s.values().data,
+         .indices = static_cast<const std::int64_t*>(s.indices().data),
+         .samples = s.sampling() ? reinterpret_cast<const softfold_sample_state*>(s.samples().data)
+                                 : nullptr});
   });
 }
 
@@ -452,6 +525,17 @@ softfold_status softfold_row_states_finish(softfold_queue* queue, const softfold
         .finish(a.queue(queue), lse == nullptr ? vector_ref{} : a.vector("lse", lse),
                 probabilities == nullptr ? matrix_ref{} : a.matrix("probabilities", probabilities),
                 policy_of(a.function, empty_row));
+  });
+}
+
+softfold_status softfold_row_states_finish_sample(softfold_queue* queue,
+                                                  const softfold_row_states* states,
+                                                  const softfold_vector* tokens,
+                                                  const softfold_finish_sample_options* options) {
+  return guarded([&] {
+    const arguments a{"row_states_finish_sample"};
+    a.states("states", const_cast<softfold_row_states*>(states))
+        .finish_sample(a.queue(queue), a.vector("tokens", tokens), a.finish_sample(options));
   });
 }
 

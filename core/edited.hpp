@@ -231,6 +231,32 @@ class edited_run {
         });
   }
 
+  /// Removed elements are absent from the lists, as in those of fold_topk.
+  void operator()(const fold_sample_problem& p) {
+    in_batches(p.x, {.rows = type_of_rows(p.edits, p.x.type)}, [&](const part& rows) {
+      fold_sample_problem inner = p;
+      inner.edits = {};
+      inner.x = edited(p.x, p.edits, rows, -std::numeric_limits<double>::infinity());
+      inner.states = {p.states.data + rows.first, rows.count};
+      inner.values = rows.of(p.values);
+      inner.indices = rows.of(p.indices);
+      fold_sample_options& o = inner.options;
+      for (const_vector_ref* v :
+           {&o.temperatures, &o.top_ks, &o.top_ps, &o.min_ps, &o.seeds, &o.offsets}) {
+        *v = rows.of(*v);
+      }
+      on_.run(inner);
+      if (p.indices.cols > 0 && p.edits.removes()) {
+        on_.settle({.x = inner.x,
+                    .edits = p.edits.from(rows.first),
+                    .indices = inner.indices,
+                    .column_offset = o.column_offset,
+                    .absent = true,
+                    .gathered = {}});
+      }
+    });
+  }
+
  private:
   /// What a part needs memory for, beside its edited rows.
   struct needs {

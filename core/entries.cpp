@@ -122,7 +122,54 @@ void combine_topk(queue& q, const_matrix_ref more_values, const_matrix_ref more_
 }
 
 void sample(queue& q, const_matrix_ref x, matrix_ref tokens, const sample_options& options) {
-  enter(q, "sample", [&] { return core::checked_sample(x, tokens, options); });
+  enter(q, "sample", [&] { return core::checked_sample("sample", "x", x, tokens, options); });
+}
+
+void fold_sample(queue& q, const_matrix_ref x_part, sample_states_ref states, matrix_ref values,
+                 matrix_ref indices, const fold_sample_options& options) {
+  enter(q, "fold_sample",
+        [&] { return core::checked_fold_sample(x_part, states, values, indices, options); });
+}
+
+void combine_sample(queue& q, const_sample_states_ref more, const_matrix_ref more_values,
+                    const_matrix_ref more_indices, sample_states_ref states, matrix_ref values,
+                    matrix_ref indices) {
+  enter(q, "combine_sample", [&] {
+    return core::checked_combine_sample(more, more_values, more_indices, states, values, indices);
+  });
+}
+
+void combine_sample(queue& q, const_sample_states_ref more, sample_states_ref states) {
+  combine_sample(q, more, {}, {}, states, {}, {});
+}
+
+void finish_sample(queue& q, const_sample_states_ref states, const_matrix_ref values,
+                   const_matrix_ref indices, vector_ref tokens,
+                   const finish_sample_options& options) {
+  enter(q, "finish_sample", [&] {
+    return core::checked_finish_sample("finish_sample", states, values, indices, tokens, options);
+  });
+}
+
+void finish_sample(queue& q, const_sample_states_ref states, vector_ref tokens,
+                   const finish_sample_options& options) {
+  finish_sample(q, states, {}, {}, tokens, options);
+}
+
+void verify(queue& q, const_matrix_ref target, const_matrix_ref draft,
+            const_matrix_ref draft_tokens, matrix_ref tokens, vector_ref accepted,
+            const sample_options& options) {
+  constexpr const char* name = "verify";
+  if (draft.data != nullptr || draft.rows != 0 || draft.cols != 0) {
+    enter(q, name, [&] {
+      return core::checked_ratio(target, draft, draft_tokens, tokens, accepted, options);
+    });
+    return;
+  }
+  enter(q, name, [&] {
+    return core::checked_coupled_targets(target, draft_tokens, tokens, accepted, options);
+  });
+  enter(q, name, [&] { return core::coupled_problem{draft_tokens, tokens, accepted}; });
 }
 
 void attention(queue& q, const_tensor_ref query, const_tensor_ref key, const_tensor_ref value,

@@ -8,7 +8,9 @@
 #include <core/check_edits.hpp>
 #include <core/check_lists.hpp>
 #include <core/edits.hpp>
+#include <core/sample_parts.hpp>
 #include <core/sample_problem.hpp>
+#include <core/verify.hpp>
 
 #include <softfold/softfold.hpp>
 
@@ -137,7 +139,9 @@ constexpr const char* function_of(const normalize_problem& p) { return normalize
 using problem =
     std::variant<row_problem, backward_problem, topk_problem, lists_problem, fold_problem,
                  combine_problem, state_problem, normalize_problem, scan_problem, sample_problem,
-                 attention_problem, combine_attention_problem, normalize_attention_problem>;
+                 fold_sample_problem, combine_sample_problem, finish_sample_problem,
+                 coupled_problem, ratio_problem, attention_problem, combine_attention_problem,
+                 normalize_attention_problem>;
 
 /// softmax and log_softmax.
 inline row_problem checked_softmax(operation what, const const_matrix_ref& x, const matrix_ref& y,

@@ -175,4 +175,96 @@ template <element T>
   return result;
 }
 
+/// The probability of each element by what a row's parameters make of it; 0 where nothing is drawn.
+template <element T>
+[[nodiscard]] std::vector<long double> probabilities(std::span<const T> row,
+                                                     const sampling::parameters& p,
+                                                     filter_order order) {
+  std::vector<long double> result(row.size());
+  const sample_result of = sample(row, p, order);
+  if (of.token < 0) {
+    return result;
+  }
+  if (of.order.size() < 2) {  // a single element, or an infinite one
+    result[static_cast<std::size_t>(of.token)] = 1;
+    return result;
+  }
+  const double scale = sampling::scale_of<arithmetic_t<T>>(p.temperature);
+  const auto z = [&](std::int64_t c) {
+    const auto x =
+        static_cast<double>(static_cast<arithmetic_t<T>>(row[static_cast<std::size_t>(c)]));
+    return static_cast<long double>(scale == 0 ? 0.0 : scale * x);
+  };
+  long double sum = 0;
+  for (const std::int64_t c : of.order) {
+    const long double weight = weight_of(z(of.order[0]) - z(c));
+    result[static_cast<std::size_t>(c)] = weight;
+    sum += weight;
+  }
+  for (long double& one : result) {
+    one /= sum;
+  }
+  return result;
+}
+
+struct verify_result {
+  std::vector<std::int64_t> tokens;  ///< the chain's
+  /// How far from each other, relatively, the two numbers were that decided most closely.
+  double margin = std::numeric_limits<double>::infinity();
+};
+
+/// One chain by ratio. targets(i), drafts(i): the row of place i; of(i): its parameters.
+template <element T, class Targets, class Drafts, class Parameters>
+[[nodiscard]] verify_result verify(const Targets& targets, const Drafts& drafts,
+                                   std::span<const std::int64_t> draft_tokens, const Parameters& of,
+                                   filter_order order) {
+  verify_result result;
+  const auto decide = [&](long double a, long double b) {
+    const long double size = std::max(std::abs(a), std::abs(b));
+    if (a != b) {
+      result.margin = std::min(result.margin, static_cast<double>(std::abs(a - b) / size));
+    }
+    return a < b;
+  };
+  for (std::size_t i = 0; i <= draft_tokens.size(); ++i) {
+    const std::span<const T> target = targets(i);
+    const sampling::parameters own = of(i);
+    const sample_result alone = sample(target, own, order);
+    if (i == draft_tokens.size() || alone.token < 0) {
+      result.tokens.push_back(alone.token);
+      break;
+    }
+    const std::vector<long double> p = probabilities(target, own, order);
+    const std::vector<long double> q = probabilities(drafts(i), own, order);
+    const std::int64_t token = draft_tokens[i];
+    const auto cols = static_cast<std::int64_t>(target.size());
+    const std::uint64_t coin = sampling::random_bits({own.seed, own.offset, 1}, 0);
+    const long double u = (static_cast<long double>(coin >> 12) + 0.5L) * 0x1p-52L;
+    const auto at = static_cast<std::size_t>(token);
+    if (token >= 0 && token < cols && decide(u * q[at], p[at])) {
+      result.tokens.push_back(token);
+      continue;
+    }
+    std::int64_t best[2] = {-1, -1};
+    long double keys[2] = {0, 0};
+    for (std::int64_t c = 0; c < cols; ++c) {
+      const long double noise =
+          std::log(exponential_number(sampling::random_bits({own.seed, own.offset, 2}, c)));
+      const auto column = static_cast<std::size_t>(c);
+      const long double rest[2] = {p[column] - q[column], p[column]};
+      for (int which = 0; which < 2; ++which) {
+        // A difference of what is equal but for its rounding is nothing.
+        if (rest[which] > 1e-13L * p[column] &&
+            (best[which] < 0 || decide(keys[which], std::log(rest[which]) - noise))) {
+          best[which] = c;
+          keys[which] = std::log(rest[which]) - noise;
+        }
+      }
+    }
+    result.tokens.push_back(best[0] >= 0 ? best[0] : best[1]);
+    break;
+  }
+  return result;
+}
+
 }  // namespace softfold::core::reference

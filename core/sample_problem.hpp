@@ -22,6 +22,7 @@ struct sample_problem {
   matrix_ref tokens;
   sample_options options;
   core::edits edits = {};
+  bool weighs = false;  ///< row_sampler's look() wants the mass of what is kept
 
   [[nodiscard]] bool wants_numbers() const {
     return options.lse.data != nullptr || options.kept.data != nullptr ||
@@ -43,8 +44,9 @@ SOFTFOLD_HD inline std::int64_t integer_of(const const_vector_ref& v, std::int64
   return v.data == nullptr ? otherwise : integer_at(v.data, v.type, r);
 }
 
-/// The parameters of row r.
-SOFTFOLD_HD inline parameters parameters_of(const sample_options& o, std::int64_t r) {
+/// The parameters of row r: sample_options, or those of a part.
+template <class Options>
+SOFTFOLD_HD inline parameters parameters_of(const Options& o, std::int64_t r) {
   return {
       real_of(o.temperatures, r, o.temperature),
       real_of(o.top_ps, r, o.top_p),
@@ -96,65 +98,78 @@ SOFTFOLD_HD inline void write_token(const sample_problem& p, std::int64_t r, std
 
 // ---- The check.
 
-/// A number of sample(), given for all rows or for each.
-inline void check_parameter(const char* name, const char* names, double value, bool in_range,
+/// A number that sampling takes, given for all rows or for each.
+inline void check_parameter(argument one, const char* names, double value, bool in_range,
                             const char* expected, const const_vector_ref& values,
                             std::int64_t rows) {
-  constexpr const char* function = "sample";
   if (values.data == nullptr && values.size == 0) {
     if (!in_range) {
-      fail(errc::invalid_argument, {function, name}, "", text_of(value), expected);
+      fail(errc::invalid_argument, one, "", text_of(value), expected);
     }
     return;
   }
   if (values.type != dtype::f32 && values.type != dtype::f64) {
-    fail(errc::unsupported_type, {function, names}, ".type", name_of(values.type), "f32 or f64");
+    fail(errc::unsupported_type, {one.function, names}, ".type", name_of(values.type),
+         "f32 or f64");
   }
-  check_vector({function, names}, values.data, values.type, values.size, rows);
+  check_vector({one.function, names}, values.data, values.type, values.size, rows);
 }
 
-inline void check_integers(const char* names, const const_vector_ref& values, bool wide_only,
+inline void check_integers(argument arg, const const_vector_ref& values, bool wide_only,
                            std::int64_t rows) {
-  constexpr const char* function = "sample";
   if (values.data == nullptr && values.size == 0) {
     return;
   }
   if (values.type != dtype::i64 && (wide_only || values.type != dtype::i32)) {
-    fail(errc::unsupported_type, {function, names}, ".type", name_of(values.type),
+    fail(errc::unsupported_type, arg, ".type", name_of(values.type),
          wide_only ? "i64" : "i32 or i64");
   }
-  check_vector({function, names}, values.data, values.type, values.size, rows);
+  check_vector(arg, values.data, values.type, values.size, rows);
 }
 
-inline void check_sample_parameters(const sample_options& o, dtype computed, std::int64_t rows) {
+/// The parameters of sample() or of a part of its rows.
+template <class Options>
+void check_sample_parameters(const char* function, const Options& o, dtype computed,
+                             std::int64_t rows) {
   const bool cold_enough =
       o.temperature == 0 ||
       (computed == dtype::f64 ? std::isfinite(sampling::scale_of<double>(o.temperature))
                               : std::isfinite(sampling::scale_of<float>(o.temperature)));
-  check_parameter("temperature", "temperatures", o.temperature,
+  check_parameter({function, "temperature"}, "temperatures", o.temperature,
                   o.temperature >= 0 && std::isfinite(o.temperature) && cold_enough,
                   "0, or a finite number above it whose inverse is finite in the arithmetic",
                   o.temperatures, rows);
-  check_parameter("top_p", "top_ps", o.top_p, o.top_p >= 0 && o.top_p <= 1, "0 to 1", o.top_ps,
-                  rows);
-  check_parameter("min_p", "min_ps", o.min_p, o.min_p >= 0 && o.min_p <= 1, "0 to 1", o.min_ps,
-                  rows);
+  check_parameter({function, "top_p"}, "top_ps", o.top_p, o.top_p >= 0 && o.top_p <= 1, "0 to 1",
+                  o.top_ps, rows);
+  check_parameter({function, "min_p"}, "min_ps", o.min_p, o.min_p >= 0 && o.min_p <= 1, "0 to 1",
+                  o.min_ps, rows);
   if (o.top_ks.data == nullptr && o.top_ks.size == 0 && o.top_k < 0) {
-    fail(errc::invalid_argument, {"sample", "top_k"}, "", std::to_string(o.top_k), "0 or more");
+    fail(errc::invalid_argument, {function, "top_k"}, "", std::to_string(o.top_k), "0 or more");
   }
-  check_integers("top_ks", o.top_ks, false, rows);
-  check_integers("seeds", o.seeds, true, rows);
-  check_integers("offsets", o.offsets, true, rows);
-  if (o.order != filter_order::top_k_first && o.order != filter_order::joint) {
-    fail(errc::invalid_argument, {"sample", "order"}, "", std::to_string(static_cast<int>(o.order)),
-         "filter_order::top_k_first or filter_order::joint");
-  }
+  check_integers({function, "top_ks"}, o.top_ks, false, rows);
+  check_integers({function, "seeds"}, o.seeds, true, rows);
+  check_integers({function, "offsets"}, o.offsets, true, rows);
 }
 
-inline sample_problem checked_sample(const const_matrix_ref& x, const matrix_ref& tokens,
+/// body(name, column) for each vector of parameters, a column of none if it is not given.
+template <class Options, class Body>
+void each_parameter_vector(const Options& o, const Body& body) {
+  const auto column = [](const const_vector_ref& v) -> const_matrix_ref {
+    return {v.data, v.type, v.data == nullptr ? 0 : v.size, 1, 1};
+  };
+  body("temperatures", column(o.temperatures));
+  body("top_ks", column(o.top_ks));
+  body("top_ps", column(o.top_ps));
+  body("min_ps", column(o.min_ps));
+  body("seeds", column(o.seeds));
+  body("offsets", column(o.offsets));
+}
+
+/// `x_name`: what the entry point calls the rows.
+inline sample_problem checked_sample(const char* name, const char* x_name,
+                                     const const_matrix_ref& x, const matrix_ref& tokens,
                                      const sample_options& o) {
-  constexpr const char* name = "sample";
-  check_input({name, "x"}, x);
+  check_input({name, x_name}, x);
   check_index_rows({name, "tokens"}, tokens, x.rows);
   if (tokens.cols > sampling::most_draws) {
     fail(errc::invalid_argument, {name, "tokens"}, ".cols (draws)", std::to_string(tokens.cols),
@@ -162,7 +177,7 @@ inline sample_problem checked_sample(const const_matrix_ref& x, const matrix_ref
   }
   check_matrix({name, "tokens"}, tokens);
   if (x.cols > sampling::most_columns) {
-    fail(errc::invalid_argument, {name, "x"}, ".cols", std::to_string(x.cols), "at most 2^42");
+    fail(errc::invalid_argument, {name, x_name}, ".cols", std::to_string(x.cols), "at most 2^42");
   }
   constexpr std::int64_t most_in_32_bits = std::numeric_limits<std::int32_t>::max();
   const auto check_wide = [&](const char* argument_name, dtype type) {
@@ -172,7 +187,11 @@ inline sample_problem checked_sample(const const_matrix_ref& x, const matrix_ref
     }
   };
   check_wide("tokens", tokens.type);
-  check_sample_parameters(o, arithmetic_type(x.type), x.rows);
+  check_sample_parameters(name, o, arithmetic_type(x.type), x.rows);
+  if (o.order != filter_order::top_k_first && o.order != filter_order::joint) {
+    fail(errc::invalid_argument, {name, "order"}, "", std::to_string(static_cast<int>(o.order)),
+         "filter_order::top_k_first or filter_order::joint");
+  }
 
   const auto check_drawn = [&](const char* output, const matrix_ref& m) {
     if (m.data != nullptr) {
@@ -219,16 +238,8 @@ inline sample_problem checked_sample(const const_matrix_ref& x, const matrix_ref
   const auto check_apart = [&](const char* input, const const_matrix_ref& m) {
     check_overlap(name, {input, m}, outputs, false);
   };
-  check_apart("x", x);
-  const auto column = [](const const_vector_ref& v) -> const_matrix_ref {
-    return {v.data, v.type, v.data == nullptr ? 0 : v.size, 1, 1};
-  };
-  check_apart("temperatures", column(o.temperatures));
-  check_apart("top_ks", column(o.top_ks));
-  check_apart("top_ps", column(o.top_ps));
-  check_apart("min_ps", column(o.min_ps));
-  check_apart("seeds", column(o.seeds));
-  check_apart("offsets", column(o.offsets));
+  check_apart(x_name, x);
+  each_parameter_vector(o, check_apart);
   return {x, tokens, o, checked_edits(name, o.edits, x, outputs)};
 }
 

@@ -5,6 +5,7 @@
 /// grows with the row. What is summed are integers, so the order of additions does not matter.
 #pragma once
 
+#include <core/row_distribution.hpp>
 #include <core/sample_problem.hpp>
 #include <core/sampling.hpp>
 
@@ -59,6 +60,18 @@ class row_sampler {
       write_draw(draw);
     }
   }
+
+  /// What the row's elements come to, of a problem that weighs them; nothing is written.
+  SOFTFOLD_HD row_distribution look() {
+    find_first();
+    find_kept();
+    return {numbers_.kind, numbers_.kind == row_kind::infinite || parameters_.temperature == 0,
+            first_,        scale_,
+            kept_,         numbers_.kept_weight};
+  }
+
+  /// Draw 0 of a row that look() found ordinary and not certain.
+  SOFTFOLD_HD std::int64_t first_draw() { return drawn({parameters_.seed, parameters_.offset, 0}); }
 
  private:
   static constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -169,7 +182,7 @@ class row_sampler {
         kept_.last = last;
       }
     }
-    if (o.kept.data != nullptr || o.kept_mass.data != nullptr ||
+    if (problem_.weighs || o.kept.data != nullptr || o.kept_mass.data != nullptr ||
         o.log_probability.data != nullptr) {
       const measure left = measured(kept_);
       numbers_.kept = left.count;

@@ -185,12 +185,8 @@ inline constexpr int weight_bits = 50;
 /// From here on a weight is 0.
 inline constexpr double most_below = 36;
 
-/// The weight of an element `below` = fl(largest z - z) below the largest: 2^50 exp(-below),
-/// rounded to an integer.
-SOFTFOLD_HD inline std::uint64_t weight_of(double below) {
-  if (!(below < most_below)) {
-    return 0;
-  }
+/// exp(t) of a t from -ln 2 / 2 to ln 2 / 2.
+SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE double exponential_of_rest(double t) {
   using constants = exponential<double>;
   // By name: device code has no arrays of a class.
   constexpr double q0 = constants::q[0];
@@ -203,11 +199,6 @@ SOFTFOLD_HD inline std::uint64_t weight_of(double below) {
   constexpr double q7 = constants::q[7];
   constexpr double q8 = constants::q[8];
   constexpr double q9 = constants::q[9];
-  const double magic = constants::round_magic;
-  const double shifted = fused(-below, constants::log2_e, magic);
-  const double n = shifted - magic;
-  double t = fused(n, -constants::ln2_high, -below);
-  t = fused(n, -constants::ln2_low, t);
   double q = fused(q0, t, q1);
   q = fused(q, t, q2);
   q = fused(q, t, q3);
@@ -217,8 +208,33 @@ SOFTFOLD_HD inline std::uint64_t weight_of(double below) {
   q = fused(q, t, q7);
   q = fused(q, t, q8);
   q = fused(q, t, q9);
-  const double e = fused(fused(q, t, 1.0), t, 1.0);
-  const auto power = static_cast<std::uint64_t>(static_cast<std::int64_t>(n) + 1023 + weight_bits);
+  return fused(fused(q, t, 1.0), t, 1.0);
+}
+
+/// z = n ln 2 + rest, n an integer; |z| below 2^50.
+struct reduced_logit {
+  double n;
+  double rest;
+};
+
+SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE reduced_logit reduced(double z) {
+  using constants = exponential<double>;
+  const double magic = constants::round_magic;
+  const double n = fused(z, constants::log2_e, magic) - magic;
+  const double t = fused(n, -constants::ln2_high, z);
+  return {n, fused(n, -constants::ln2_low, t)};
+}
+
+/// The weight of an element `below` = fl(largest z - z) below the largest: 2^50 exp(-below),
+/// rounded to an integer.
+SOFTFOLD_HD inline std::uint64_t weight_of(double below) {
+  if (!(below < most_below)) {
+    return 0;
+  }
+  const reduced_logit r = reduced(-below);
+  const double e = exponential_of_rest(r.rest);
+  const auto power =
+      static_cast<std::uint64_t>(static_cast<std::int64_t>(r.n) + 1023 + weight_bits);
   // Adding 2^52 rounds to an integer, which then stands in the low bits.
   const double rounded = fused(e, __builtin_bit_cast(double, power << 52), 0x1p52);
   return __builtin_bit_cast(std::uint64_t, rounded) & ((std::uint64_t{1} << 52) - 1);

@@ -4,6 +4,7 @@
 #include <core/check_lists.hpp>
 #include <core/column_ranges.hpp>
 #include <core/floating_point.hpp>
+#include <core/sample_state.hpp>
 #include <core/topk.hpp>
 
 #include <softfold/row_states.hpp>
@@ -24,8 +25,12 @@ namespace {
 // The eighth bit of the first byte, both kinds of line end and an end-of-file character: what
 // copying as text would alter.
 constexpr unsigned char magic[8] = {0x89, 'S', 'F', 'S', '\r', '\n', 0x1a, '\n'};
-constexpr std::uint32_t version = 1;
+/// 1, or with sampling 2: what readers of version 1 know is written so that they can.
+constexpr std::uint32_t plain_version = 1;
+constexpr std::uint32_t sampling_version = 2;
 constexpr std::size_t header_bytes = 48;
+constexpr std::size_t sampling_header_bytes = 40;
+constexpr std::size_t sample_bytes = 128;  ///< of each row
 constexpr std::size_t checksum_bytes = 4;
 
 [[noreturn]] void refuse(const std::string& cause) {
@@ -81,6 +86,11 @@ struct header {
   std::int64_t k;
   double scale;
   std::uint64_t ranges;
+  bool has_sampling;
+
+  [[nodiscard]] std::size_t bytes() const {
+    return header_bytes + (has_sampling ? sampling_header_bytes : 0);
+  }
 };
 
 header read_header(std::span<const std::byte> bytes) {
@@ -92,16 +102,17 @@ header read_header(std::span<const std::byte> bytes) {
     refuse("truncated: " + std::to_string(bytes.size()) + " bytes, expected at least " +
            std::to_string(header_bytes + checksum_bytes));
   }
-  if (const auto found = get<std::uint32_t>(&bytes[8]); found != version) {
-    refuse("version is " + std::to_string(found) + ", expected " + std::to_string(version));
+  const auto version = get<std::uint32_t>(&bytes[8]);
+  if (version != plain_version && version != sampling_version) {
+    refuse("version is " + std::to_string(version) + ", expected 1 or 2");
   }
   const auto type = get<std::uint32_t>(&bytes[12]);
   if (type > 1) {
     refuse("type is " + std::to_string(type) + ", expected 0 (f32) or 1 (f64)");
   }
   const header h{type == 0 ? dtype::f32 : dtype::f64, get<std::int64_t>(&bytes[16]),
-                 get<std::int64_t>(&bytes[24]), get<double>(&bytes[32]),
-                 get<std::uint64_t>(&bytes[40])};
+                 get<std::int64_t>(&bytes[24]),       get<double>(&bytes[32]),
+                 get<std::uint64_t>(&bytes[40]),      version == sampling_version};
   if (h.rows < 0 || h.k < 0) {
     refuse((h.rows < 0 ? "rows is " + std::to_string(h.rows) : "k is " + std::to_string(h.k)) +
            ", expected 0 or more");
@@ -118,9 +129,10 @@ std::uint64_t expected_bytes(const header& h) {
   std::uint64_t row = 0;
   std::uint64_t all_rows = 0;
   std::uint64_t ranges = 0;
-  std::uint64_t total = header_bytes + checksum_bytes;
+  std::uint64_t total = h.bytes() + checksum_bytes;
+  const std::uint64_t fixed = 2 * element + (h.has_sampling ? sample_bytes : 0);
   const bool overflows = __builtin_mul_overflow(k, element + 8, &row) ||
-                         __builtin_add_overflow(row, 2 * element, &row) ||
+                         __builtin_add_overflow(row, fixed, &row) ||
                          __builtin_mul_overflow(rows, row, &all_rows) ||
                          __builtin_mul_overflow(h.ranges, std::uint64_t{16}, &ranges) ||
                          __builtin_add_overflow(total, all_rows, &total) ||
@@ -253,6 +265,130 @@ void check_list(const row_states& states, std::int64_t r, std::int64_t present,
   }
 }
 
+// ---- Sampling.
+
+void put_sample(std::byte*& to, const sample_state& s) {
+  const std::int64_t integers[] = {static_cast<std::int64_t>(s.seed),
+                                   static_cast<std::int64_t>(s.offset),
+                                   std::bit_cast<std::int64_t>(s.largest),
+                                   s.largest_column,
+                                   std::bit_cast<std::int64_t>(s.key),
+                                   std::bit_cast<std::int64_t>(s.value),
+                                   s.column,
+                                   s.count};
+  put_all<std::int64_t>(to, integers, sizeof integers);
+  for (const exponential_sum* sum : {&s.sum, &s.raw_sum}) {
+    put_all<std::int64_t>(to, &sum->top, sizeof sum->top);
+    put_all<std::int64_t>(to, sum->words, sizeof sum->words);
+  }
+}
+
+/// All but what every row has in common.
+void get_sample(const std::byte*& from, sample_state& s) {
+  s.seed = get<std::uint64_t>(from);
+  s.offset = get<std::uint64_t>(from + 8);
+  s.largest = get<double>(from + 16);
+  s.largest_column = get<std::int64_t>(from + 24);
+  s.key = get<double>(from + 32);
+  s.value = get<double>(from + 40);
+  s.column = get<std::int64_t>(from + 48);
+  s.count = get<std::int64_t>(from + 56);
+  from += 64;
+  for (exponential_sum* sum : {&s.sum, &s.raw_sum}) {
+    sum->top = get<std::int64_t>(from);
+    for (std::uint64_t& word : sum->words) {
+      from += 8;
+      word = get<std::uint64_t>(from);
+    }
+    from += 8;
+  }
+}
+
+/// States of no columns with the header's parameters; `from` goes past them.
+row_states with_sampling(const header& h, const std::byte*& from) {
+  const row_sampling s = {.temperature = get<double>(from),
+                          .top_k = get<std::int64_t>(from + 24),
+                          .top_p = get<double>(from + 8),
+                          .min_p = get<double>(from + 16),
+                          .draw = get<std::int64_t>(from + 32)};
+  from += sampling_header_bytes;
+  try {
+    return {h.type, h.rows, h.k, h.scale, s};
+  } catch (const error& e) {
+    if (e.code() == errc::out_of_memory) {
+      throw;
+    }
+    refuse(std::string("its parameters of sampling are none: ") + e.what());
+  }
+}
+
+/// Whether so many terms of at most exp(largest), itself among them, have such a sum.
+bool can_be_sum(const exponential_sum& sum, bool has_terms, double largest, std::int64_t terms) {
+  if (!has_terms) {
+    return sum == exponential_sum{};
+  }
+  constexpr std::uint64_t digit = 0xffffffffU;
+  const auto most = digit * static_cast<std::uint64_t>(terms);  // columns are below 2^31
+  return sum.top == core::sampling::exponent_of(largest).top && sum.words[0] > 0 &&
+         sum.words[0] <= most && sum.words[1] <= most && sum.words[2] <= most;
+}
+
+/// Whether some row of those columns has that state: its elements are among them, the key is that
+/// of its element, the sums have the largest element's place.
+template <class T>
+bool can_be_sample(const row_states& states, std::int64_t r, std::int64_t columns) {
+  namespace sampling = core::sampling;
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const sample_state& s = states.samples().data[r];
+  const auto is_number_of = [](double x) {
+    return std::isnan(x) || static_cast<double>(static_cast<T>(x)) == x;
+  };
+  const bool is_empty = s.largest == -infinity;
+  const double max{static_cast<const max_sum<T>*>(states.partials().data)[r].max};
+  if (!is_number_of(s.largest) || s.count < 0 || s.count > columns ||
+      (is_empty ? s.largest_column != -1 : !core::contains(states.columns(), s.largest_column)) ||
+      std::isnan(s.largest) != std::isnan(max)) {
+    return false;
+  }
+  if (states.k() > 0 && columns > 0) {  // the list's first element, if that is above -infinity
+    const double first{static_cast<const T*>(states.values().data)[r * states.k()]};
+    const std::int64_t column =
+        static_cast<const std::int64_t*>(states.indices().data)[r * states.k()];
+    const bool same = std::isnan(first) ? std::isnan(s.largest) : first == s.largest;
+    if (!same || (!is_empty && column != s.largest_column)) {
+      return false;
+    }
+  }
+  const bool is_ordinary = std::isfinite(s.largest);
+  const bool has_scale = s.scale < infinity;
+  const double z =
+      has_scale && !std::isnan(s.largest) ? sampling::scaled(s.scale, s.largest) : -infinity;
+  // NaN and +infinity are no terms, so that then the largest term is not known.
+  if (is_ordinary || is_empty) {
+    if (!can_be_sum(s.raw_sum, is_ordinary, s.largest, columns) ||
+        (std::isfinite(z) && !can_be_sum(s.sum, true, z, s.count)) ||
+        (has_scale && (s.count > 0) != (z > -infinity))) {
+      return false;
+    }
+  }
+  const bool races = sampling::has_race(s) && s.count > 0;
+  if (!races) {
+    return s.column == -1 && s.key == -infinity && s.value == -infinity;
+  }
+  return is_number_of(s.value) && core::contains(states.columns(), s.column) &&
+         (std::isnan(s.largest) || s.value <= s.largest) &&
+         s.key == sampling::key_of(sampling::scaled(s.scale, s.value),
+                                   sampling::random_bits(sampling::noise_of(s), s.column));
+}
+
+template <class T>
+void check_sample(const row_states& states, std::int64_t r, std::int64_t columns) {
+  if (!can_be_sample<T>(states, r, columns)) {
+    refuse("row " + std::to_string(r) + " has a state of sampling that no row of " +
+           std::to_string(columns) + " columns has");
+  }
+}
+
 template <class T>
 void check_rows(const row_states& states, std::size_t bytes) {
   const std::int64_t columns = states.column_count();
@@ -264,25 +400,36 @@ void check_rows(const row_states& states, std::size_t bytes) {
     if (present > 0) {
       check_maximum<T>(states, r);
     }
+    if (states.sampling()) {
+      check_sample<T>(states, r, columns);
+    }
   }
 }
 
 }  // namespace
 
 std::size_t row_states::byte_count() const noexcept {
-  return expected_bytes({type_, rows_, k_, scale_, columns_.size()});
+  return expected_bytes({type_, rows_, k_, scale_, columns_.size(), sampling_.has_value()});
 }
 
 std::vector<std::byte> row_states::to_bytes() const {
   std::vector<std::byte> bytes(byte_count());
   std::memcpy(bytes.data(), magic, sizeof magic);
-  put(&bytes[8], version);
+  put(&bytes[8], sampling_ ? sampling_version : plain_version);
   put(&bytes[12], type_ == dtype::f64 ? std::uint32_t{1} : std::uint32_t{0});
   put(&bytes[16], rows_);
   put(&bytes[24], k_);
   put(&bytes[32], scale_);
   put(&bytes[40], std::uint64_t{columns_.size()});
   std::byte* to = &bytes[header_bytes];
+  if (sampling_) {
+    put(to, sampling_->temperature);
+    put(to + 8, sampling_->top_p);
+    put(to + 16, sampling_->min_p);
+    put(to + 24, sampling_->top_k);
+    put(to + 32, sampling_->draw);
+    to += sampling_header_bytes;
+  }
   put_all<std::int64_t>(to, columns_.data(), columns_.size() * sizeof(column_range));
   const auto put_rows = [&]<class T>(T) {
     put_all<T>(to, partials_.data(), partials_.size());
@@ -290,6 +437,9 @@ std::vector<std::byte> row_states::to_bytes() const {
   };
   type_ == dtype::f64 ? put_rows(double{}) : put_rows(float{});
   put_all<std::int64_t>(to, indices_.data(), indices_.size());
+  for (const sample_state& s : samples_) {
+    put_sample(to, s);
+  }
   put(to, checksum({bytes.data(), bytes.size() - checksum_bytes}));
   return bytes;
 }
@@ -311,8 +461,9 @@ row_states row_states::from_bytes(std::span<const std::byte> bytes) {
     refuse("scale is " + core::text_of(h.scale) + ", expected finite as " + name_of(h.type));
   }
 
-  row_states states(h.type, h.rows, h.k, h.scale);
   const std::byte* from = &bytes[header_bytes];
+  row_states states =
+      h.has_sampling ? with_sampling(h, from) : row_states(h.type, h.rows, h.k, h.scale);
   states.columns_.resize(h.ranges);
   for (column_range& r : states.columns_) {
     r = {get<std::int64_t>(from), get<std::int64_t>(from + 8)};
@@ -323,6 +474,9 @@ row_states row_states::from_bytes(std::span<const std::byte> bytes) {
     get_all<T>(states.partials_, from);
     get_all<T>(states.values_, from);
     get_all<std::int64_t>(states.indices_, from);
+    for (sample_state& s : states.samples_) {
+      get_sample(from, s);
+    }
     check_rows<T>(states, bytes.size());
   };
   h.type == dtype::f64 ? get_rows(double{}) : get_rows(float{});

@@ -61,6 +61,8 @@ SEAMS = {
     "backends/gpu/combine.inl": ["backends/gpu"],
     "backends/gpu/edit.inl": ["backends/gpu"],
     "backends/gpu/sample.inl": ["backends/gpu"],
+    "backends/gpu/sample_parts.inl": ["backends/gpu"],
+    "backends/gpu/verify.inl": ["backends/gpu"],
     "backends/gpu/scan.inl": ["backends/gpu"],
     "backends/gpu/attention.inl": ["backends/gpu"],
 }

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 namespace softfold::tool {
 
@@ -33,6 +34,10 @@ class long_rows {
   /// Appends the softmax of a row, or its logarithm, to the output, given its states.
   void normalize(std::int64_t row, const row_states& states, bool log, empty_row policy, dtype type,
                  npy_output& y);
+
+  /// Draws 0, ..., count - 1 of a row, whose offset is how.offset.
+  [[nodiscard]] std::vector<std::int64_t> sample(std::int64_t row, std::int64_t count,
+                                                 fold_sample_options how);
 
   [[nodiscard]] queue& on() noexcept { return q_; }
 
@@ -56,5 +61,14 @@ using topk_body = std::function<void(const_matrix_ref probabilities, const_matri
 void topk_of_long_rows(const npy_input& x, edit_files& edits, const queue_options& options,
                        const char* label, std::int64_t k, double scale,
                        const std::function<void()>& begin, const topk_body& body);
+
+/// Whether long rows can be sampled from by columns: with filters that a state keeps enough for.
+bool can_sample_by_columns(const npy_input& x, const sample_options& how);
+/// Is given one row's tokens at a time, [1, draws], in the host's memory. Row r has offset
+/// how.offset + r.
+using tokens_body = std::function<void(const_matrix_ref tokens)>;
+void sample_of_long_rows(const npy_input& x, edit_files& edits, const queue_options& options,
+                         const char* label, std::int64_t draws, const sample_options& how,
+                         const tokens_body& body);
 
 }  // namespace softfold::tool

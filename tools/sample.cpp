@@ -4,6 +4,7 @@
 #include "edit_files.hpp"
 #include "failure.hpp"
 #include "labels.hpp"
+#include "long_rows.hpp"
 #include "npy_input.hpp"
 #include "npy_output.hpp"
 #include "pipeline.hpp"
@@ -91,24 +92,33 @@ void run(const sample_command& options) {
   if (!options.output.path.empty()) {
     output.emplace(options.output, dtype::i64, x.shape_with(options.draws), x);
   }
+  sample_options how = options.how;
+  how.order = options.joint ? filter_order::joint : filter_order::top_k_first;
   const auto compute = [&](queue& q, std::int64_t first, const_matrix_ref block,
                            block_results result) {
-    sample_options how = options.how;
-    how.order = options.joint ? filter_order::joint : filter_order::top_k_first;
-    how.offsets = offsets.of(q, first, block.rows);
-    how.edits = edits.of(q, first, block.rows);
-    sample(q, block, result[0], how);
+    sample_options own = how;
+    own.offsets = offsets.of(q, first, block.rows);
+    own.edits = edits.of(q, first, block.rows);
+    sample(q, block, result[0], own);
   };
-  const auto take = [&](block_results result) {
+  const auto take = [&](const_matrix_ref tokens) {
     if (output) {
-      output->write(result[0]);
+      output->write(tokens);
     }
     if (prints) {
-      print_rows(result[0], labels);
+      print_rows(tokens, labels);
     }
   };
-  compute_blocks(x, {.threads = options.threads}, prints ? nullptr : "sample",
-                 {.results = {{dtype::i64, options.draws}}, .compute = compute, .take = take});
+  const queue_options on = {.threads = options.threads};
+  const char* const bar = prints ? nullptr : "sample";
+  if (has_long_rows(x) && options.draws > 0 && can_sample_by_columns(x, how)) {
+    sample_of_long_rows(x, edits, on, bar, options.draws, how, take);
+  } else {
+    compute_blocks(x, on, bar,
+                   {.results = {{dtype::i64, options.draws}},
+                    .compute = compute,
+                    .take = [&](block_results result) { take(result[0]); }});
+  }
   if (prints) {
     close_standard_output();
   }

@@ -6,7 +6,7 @@ include("${CMAKE_CURRENT_LIST_DIR}/../gpu/sources.cmake")
 
 set(softfold_cuda_sources runtime.cpp rows_bf16.cu topk_bf16.cu rows_f16.cu topk_f16.cu rows_f32.cu
                           topk_f32.cu rows_f64.cu topk_f64.cu attention.cu combine.cu edit.cu sample.cu
-                          scan.cu)
+                          sample_parts.cu scan.cu verify.cu)
 list(TRANSFORM softfold_cuda_sources PREPEND "${CMAKE_CURRENT_LIST_DIR}/")
 set(softfold_cuda_includes "${CMAKE_CURRENT_LIST_DIR}" ${softfold_gpu_includes})
 

@@ -211,6 +211,96 @@ void run_each(executor& on, const core::normalize_attention_problem& p) {
   normalize_attention(on, p);
 }
 
+void run_each(executor& on, const core::fold_sample_problem& p) {
+  const fold_sample_options& o = p.options;
+  check_memory(on, "fold_sample",
+               {{"x_part", p.x.data},
+                {"states", p.states.data},
+                {"values", p.values.data},
+                {"indices", p.indices.data},
+                {"temperatures", o.temperatures.data},
+                {"top_ks", o.top_ks.data},
+                {"top_ps", o.top_ps.data},
+                {"min_ps", o.min_ps.data},
+                {"seeds", o.seeds.data},
+                {"offsets", o.offsets.data}});
+  if (p.x.rows == 0) {
+    return;
+  }
+  if (p.values.cols > 0) {
+    run_each(on, core::topk_problem{.function = "fold_sample",
+                                    .x = p.x,
+                                    .indices = p.indices,
+                                    .values = p.values,
+                                    .column_offset = o.column_offset,
+                                    .makes_parts = true});
+  }
+  fold_sample_rows(on, p);
+}
+
+void run_each(executor& on, const core::combine_sample_problem& p) {
+  check_memory(on, "combine_sample",
+               {{"more", p.more.data},
+                {"more_values", p.more_values.data},
+                {"more_indices", p.more_indices.data},
+                {"states", p.states.data},
+                {"values", p.values.data},
+                {"indices", p.indices.data}});
+  if (p.more.size == 0) {
+    return;
+  }
+  if (p.values.cols > 0) {
+    combine_lists(on, {p.more_values, p.more_indices, p.values, p.indices});
+  }
+  combine_sample_rows(on, p);
+}
+
+void run_each(executor& on, const core::finish_sample_problem& p) {
+  const finish_sample_options& o = p.options;
+  check_memory(on, "finish_sample",
+               {{"states", p.states.data},
+                {"values", p.values.data},
+                {"indices", p.indices.data},
+                {"tokens", p.tokens.data},
+                {"log_probability", o.log_probability.data},
+                {"raw_log_probability", o.raw_log_probability.data},
+                {"lse", o.lse.data},
+                {"kept", o.kept.data},
+                {"kept_mass", o.kept_mass.data}});
+  if (p.states.size > 0) {
+    finish_sample_rows(on, p);
+  }
+}
+
+void run_each(executor& on, const core::coupled_problem& p) {
+  check_memory(on, "verify",
+               {{"draft_tokens", p.draft_tokens.data},
+                {"tokens", p.tokens.data},
+                {"accepted", p.accepted.data}});
+  if (p.draft_tokens.rows > 0) {
+    verify_coupled(on, p);
+  }
+}
+
+void run_each(executor& on, const core::ratio_problem& p) {
+  const sample_options& o = p.sampling.options;
+  check_memory(on, "verify",
+               {{"target", p.sampling.x.data},
+                {"draft", p.draft.data},
+                {"draft_tokens", p.draft_tokens.data},
+                {"tokens", p.tokens.data},
+                {"accepted", p.accepted.data},
+                {"temperatures", o.temperatures.data},
+                {"top_ks", o.top_ks.data},
+                {"top_ps", o.top_ps.data},
+                {"min_ps", o.min_ps.data},
+                {"seeds", o.seeds.data},
+                {"offsets", o.offsets.data}});
+  if (p.draft_tokens.rows > 0) {
+    verify_by_ratio(on, p);
+  }
+}
+
 /// What core::edited_run asks of a backend.
 struct edited_rows {
   executor& on;

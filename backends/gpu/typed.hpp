@@ -47,5 +47,14 @@ void combine_lists(executor& on, const core::lists_problem& p);
 /// sample.inl; the top lists' logits stand in their place.
 void sample_rows(executor& on, const core::sample_problem& p, const sample_lists& lists);
 
+/// sample_parts.inl: the states; lists are problems of their own.
+void fold_sample_rows(executor& on, const core::fold_sample_problem& p);
+void combine_sample_rows(executor& on, const core::combine_sample_problem& p);
+void finish_sample_rows(executor& on, const core::finish_sample_problem& p);
+
+/// verify.inl.
+void verify_coupled(executor& on, const core::coupled_problem& p);
+void verify_by_ratio(executor& on, const core::ratio_problem& p);
+
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold::gpu

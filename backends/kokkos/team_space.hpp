@@ -303,16 +303,49 @@ class team_space final : public space {
     }
     core::with_real(p.x.type, [&](auto in) {
       using memory = core::sampling::row_memory;
-      team_plan plan{};
-      plan.team_size = works_on_host_memory<Exec> ? 1 : memory::most_lanes;
-      plan.vector_length = 1;
-      sample_rows<Exec, decltype(in)> functor{p, 0};
-      constexpr int shared = static_cast<int>(sizeof(memory)) + 64;
-      const int team_size = team_size_for(plan, functor, shared);
-      for (; functor.first < p.x.rows; functor.first += league_limit) {
-        launch_teams(plan, std::min(p.x.rows - functor.first, league_limit), team_size, functor,
-                     shared);
-      }
+      launch_rows(sample_rows<Exec, decltype(in)>{p, 0}, p.x.rows, memory::most_lanes,
+                  static_cast<int>(sizeof(memory)) + 64);
+    });
+  }
+
+  void run_each(const core::fold_sample_problem& p) {
+    if (p.x.rows == 0) {
+      return;
+    }
+    if (p.values.cols > 0) {
+      run_each(core::topk_problem{.function = "fold_sample",
+                                  .x = p.x,
+                                  .indices = p.indices,
+                                  .values = p.values,
+                                  .column_offset = p.options.column_offset,
+                                  .makes_parts = true});
+    }
+    core::with_real(p.x.type, [&](auto in) {
+      using rows = fold_sample_rows<Exec, decltype(in)>;
+      launch_rows(rows{p, 0}, p.x.rows, rows::most_lanes, rows::shared_bytes);
+    });
+  }
+
+  void run_each(const core::combine_sample_problem& p) {
+    if (p.values.cols > 0) {
+      run_each(core::lists_problem{p.more_values, p.more_indices, p.values, p.indices});
+    }
+    over_range(p.more.size, combine_sample_states{p.more.data, p.states.data});
+  }
+
+  void run_each(const core::finish_sample_problem& p) {
+    over_range(p.states.size, finish_sample_states{p});
+  }
+
+  void run_each(const core::coupled_problem& p) {
+    over_range(p.draft_tokens.rows, verify_coupled_chains{p});
+  }
+
+  void run_each(const core::ratio_problem& p) {
+    core::with_real(p.draft.type, [&](auto in) {
+      using memory = core::sampling::row_memory;
+      launch_rows(verify_chains_by_ratio<Exec, decltype(in)>{p, 0}, p.draft_tokens.rows,
+                  memory::most_lanes, static_cast<int>(sizeof(memory)) + 64);
     });
   }
 
@@ -413,6 +446,18 @@ class team_space final : public space {
         Kokkos::parallel_for("softfold", league, functor);
       }
     });
+  }
+
+  /// A team for each row, of as many threads; on a host of one.
+  template <class Functor>
+  void launch_rows(Functor functor, std::int64_t rows, int lanes, int shared) {
+    team_plan plan{};
+    plan.team_size = works_on_host_memory<Exec> ? 1 : lanes;
+    plan.vector_length = 1;
+    const int team_size = team_size_for(plan, functor, shared);
+    for (; functor.first < rows; functor.first += league_limit) {
+      launch_teams(plan, std::min(rows - functor.first, league_limit), team_size, functor, shared);
+    }
   }
 
   /// Teams for `tasks` tasks, `per_team` each, the functor told which is its league's first. The

@@ -266,6 +266,69 @@ typedef struct softfold_sample_options {
         NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL                    \
   }
 
+/** A sum of exponentials in digits, of which no bit depends on the order of additions;
+ *  sample_state.hpp says how. */
+typedef struct softfold_exponential_sum {
+  int64_t top;
+  uint64_t words[3];
+} softfold_exponential_sum;
+
+/** What drawing one token from a row has to know of a part of its columns: plain data, which may be
+ *  copied, sent and compared. sample_state.hpp says what the members are. */
+typedef struct softfold_sample_state {
+  uint64_t seed;
+  uint64_t offset;
+  int64_t draw;
+  double scale;
+  double top_p;
+  double min_p;
+  int64_t top_k;
+  double largest;
+  int64_t largest_column;
+  double key;
+  double value;
+  int64_t column;
+  int64_t count;
+  softfold_exponential_sum sum;
+  softfold_exponential_sum raw_sum;
+} softfold_sample_state;
+
+typedef struct softfold_fold_sample_options {
+  size_t struct_size;
+  double temperature;
+  double top_p;
+  double min_p;
+  int64_t top_k;
+  uint64_t seed;
+  uint64_t offset;
+  int64_t draw; /**< which of the offset's draws, 0 to 2^21 - 1 */
+  int64_t column_offset;
+  const softfold_vector* temperatures; /**< f32 or f64 */
+  const softfold_vector* top_ps;       /**< f32 or f64 */
+  const softfold_vector* min_ps;       /**< f32 or f64 */
+  const softfold_vector* top_ks;       /**< i32 or i64 */
+  const softfold_vector* seeds;        /**< i64, all 64 bits used */
+  const softfold_vector* offsets;      /**< i64, all 64 bits used */
+  const softfold_row_edits* edits;     /**< NULL: none */
+} softfold_fold_sample_options;
+#define SOFTFOLD_FOLD_SAMPLE_OPTIONS_INIT                                                       \
+  {                                                                                             \
+    sizeof(softfold_fold_sample_options), 1.0, 1.0, 0.0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, \
+        NULL, NULL, NULL                                                                        \
+  }
+
+/** Results, [rows]; NULL if they are not wanted. */
+typedef struct softfold_finish_sample_options {
+  size_t struct_size;
+  const softfold_vector* log_probability; /**< f32 or f64, as the next ones */
+  const softfold_vector* raw_log_probability;
+  const softfold_vector* lse;
+  const softfold_vector* kept_mass;
+  const softfold_vector* kept; /**< i32 or i64 */
+} softfold_finish_sample_options;
+#define SOFTFOLD_FINISH_SAMPLE_OPTIONS_INIT \
+  { sizeof(softfold_finish_sample_options), NULL, NULL, NULL, NULL, NULL }
+
 /* ---- queues ---- */
 
 typedef struct softfold_queue softfold_queue;
@@ -375,6 +438,16 @@ SOFTFOLD_C_API softfold_status softfold_sample(softfold_queue* queue, const soft
                                                const softfold_matrix* tokens,
                                                const softfold_sample_options* options);
 
+/** Drafted tokens against a target's logits: draft_tokens [chains, n], tokens [chains, n + 1],
+ *  accepted [chains], target [chains * (n + 1), cols]. draft, [chains * n, cols], is NULL for
+ * coupled verification. */
+SOFTFOLD_C_API softfold_status softfold_verify(softfold_queue* queue, const softfold_matrix* target,
+                                               const softfold_matrix* draft,
+                                               const softfold_matrix* draft_tokens,
+                                               const softfold_matrix* tokens,
+                                               const softfold_vector* accepted,
+                                               const softfold_sample_options* options);
+
 /* ---- attention ---- */
 
 /** attention_options of attention.hpp, which says what each member does. NULL: none. */
@@ -455,6 +528,24 @@ SOFTFOLD_C_API softfold_status softfold_combine_topk(softfold_queue* queue,
                                                      const softfold_matrix* values,
                                                      const softfold_matrix* indices);
 
+/** `states`: one for each row. `values` and `indices`, [rows, k], may both be NULL where no row has
+ * a top_k; so in the next two functions. */
+SOFTFOLD_C_API softfold_status softfold_fold_sample(softfold_queue* queue,
+                                                    const softfold_matrix* x_part,
+                                                    softfold_sample_state* states, int64_t rows,
+                                                    const softfold_matrix* values,
+                                                    const softfold_matrix* indices,
+                                                    const softfold_fold_sample_options* options);
+SOFTFOLD_C_API softfold_status softfold_combine_sample(
+    softfold_queue* queue, const softfold_sample_state* more, int64_t rows,
+    const softfold_matrix* more_values, const softfold_matrix* more_indices,
+    softfold_sample_state* states, const softfold_matrix* values, const softfold_matrix* indices);
+/** tokens is [rows], i32 or i64. */
+SOFTFOLD_C_API softfold_status softfold_finish_sample(
+    softfold_queue* queue, const softfold_sample_state* states, int64_t rows,
+    const softfold_matrix* values, const softfold_matrix* indices, const softfold_vector* tokens,
+    const softfold_finish_sample_options* options);
+
 /* ---- the states of rows as a value (row_states.hpp) ---- */
 
 typedef struct softfold_row_states softfold_row_states;
@@ -475,15 +566,34 @@ typedef struct softfold_row_states_view {
   double scale;
   int64_t column_ranges;
   const softfold_column_range* columns;
-  const void* partials;   /**< [rows] pairs of (max, sum) of `type` */
-  const void* values;     /**< [rows, k] of `type` */
-  const int64_t* indices; /**< [rows, k], -1 for an absent entry */
+  const void* partials;                 /**< [rows] pairs of (max, sum) of `type` */
+  const void* values;                   /**< [rows, k] of `type` */
+  const int64_t* indices;               /**< [rows, k], -1 for an absent entry */
+  const softfold_sample_state* samples; /**< [rows], or NULL: states without sampling */
 } softfold_row_states_view;
+
+/** How a token is drawn from each row: row r has offset `offset` + r. */
+typedef struct softfold_row_sampling {
+  size_t struct_size;
+  double temperature;
+  double top_p;
+  double min_p;
+  int64_t top_k; /**< at most the states' k */
+  uint64_t seed;
+  uint64_t offset;
+  int64_t draw;
+} softfold_row_sampling;
+#define SOFTFOLD_ROW_SAMPLING_INIT \
+  { sizeof(softfold_row_sampling), 1.0, 1.0, 0.0, 0, 0, 0, 0 }
 
 /** *states becomes the states of no columns, or NULL on failure. */
 SOFTFOLD_C_API softfold_status softfold_row_states_create(softfold_dtype type, int64_t rows,
                                                           int64_t k, double scale,
                                                           softfold_row_states** states);
+/** The same with what drawing tokens has to know; `sampling` may be NULL for its defaults. */
+SOFTFOLD_C_API softfold_status softfold_row_states_create_sampling(
+    softfold_dtype type, int64_t rows, int64_t k, double scale,
+    const softfold_row_sampling* sampling, softfold_row_states** states);
 /** NULL is accepted. */
 SOFTFOLD_C_API void softfold_row_states_destroy(softfold_row_states* states);
 SOFTFOLD_C_API softfold_status softfold_row_states_get(const softfold_row_states* states,
@@ -507,6 +617,10 @@ SOFTFOLD_C_API softfold_status softfold_row_states_finish(softfold_queue* queue,
                                                           const softfold_vector* lse,
                                                           const softfold_matrix* probabilities,
                                                           int32_t empty_row);
+/** The tokens, i32 or i64, and other results of softfold_finish_sample, in the host's memory. */
+SOFTFOLD_C_API softfold_status softfold_row_states_finish_sample(
+    softfold_queue* queue, const softfold_row_states* states, const softfold_vector* tokens,
+    const softfold_finish_sample_options* options);
 /** Writes the byte format if it fits into `capacity` bytes, which is an error otherwise; *size
  *  becomes its length in both cases. With bytes = NULL only *size is set. */
 SOFTFOLD_C_API softfold_status softfold_row_states_to_bytes(const softfold_row_states* states,

@@ -38,6 +38,7 @@
 #include <softfold/max_sum.hpp>
 #include <softfold/queue.hpp>
 #include <softfold/row_edits.hpp>
+#include <softfold/sample_state.hpp>
 #include <softfold/version.hpp>
 
 #include <cstdint>
@@ -142,6 +143,40 @@ struct sample_options {
 
   /// Of x before anything else: what "x as it is" above is.
   row_edits edits = {};
+};
+
+/// Those of sample(), for a part of a row's columns. Equal in all parts.
+struct fold_sample_options {
+  double temperature = 1;
+  const_vector_ref temperatures = {};  ///< f32 or f64
+  /// 0: no filters. Else a row's lists must have at least so many entries.
+  std::int64_t top_k = 0;
+  const_vector_ref top_ks = {};  ///< i32 or i64
+  /// Other than 1 only with a top_k, whose elements it counts.
+  double top_p = 1;
+  const_vector_ref top_ps = {};  ///< f32 or f64
+  /// Other than 0 only with a top_k.
+  double min_p = 0;
+  const_vector_ref min_ps = {};  ///< f32 or f64
+  std::uint64_t seed = 0;
+  const_vector_ref seeds = {};  ///< i64, all 64 bits used
+  std::uint64_t offset = 0;
+  const_vector_ref offsets = {};  ///< i64, all 64 bits used
+  /// Which of the offset's draws; 0 to 2^21 - 1.
+  std::int64_t draw = 0;
+  /// The column of the whole row that column 0 of the part is; 0 or more.
+  std::int64_t column_offset = 0;
+  row_edits edits = {};  ///< those of x_part
+};
+
+/// Results of finish_sample() that are wanted if they have data: [rows], f32 or f64. What they are
+/// is said at sample_options.
+struct finish_sample_options {
+  vector_ref log_probability = {};
+  vector_ref raw_log_probability = {};
+  vector_ref lse = {};
+  vector_ref kept = {};  ///< i32 or i64
+  vector_ref kept_mass = {};
 };
 
 inline namespace SOFTFOLD_BACKEND {
@@ -274,6 +309,83 @@ SOFTFOLD_API void combine_topk(queue& q, const_matrix_ref more_values,
 /// masses; else a few.
 SOFTFOLD_API void sample(queue& q, const_matrix_ref x, matrix_ref tokens,
                          const sample_options& options = {});
+
+/// Verifies chains of drafted tokens: what a target model draws in their places. Each chain's
+/// tokens are those of its drafts that are accepted, then one of the target's own, then -1.
+///
+/// draft_tokens is [chains, n] and tokens [chains, n + 1], i32 or i64; accepted is [chains], the
+/// number of drafts accepted, i32 or i64. target has the logits of n + 1 places of each chain:
+/// [chains * (n + 1), cols]; place i is after the first i drafts. Parameters in vectors have an
+/// entry for each of its rows; each place has an offset of its own.
+///
+/// - Without a draft (a view without data, no rows and no columns): coupled. The target's tokens
+/// are
+///   those of sample() with the same options, and drafts are accepted as far as they are equal. So
+///   the output is that of sample() alone, whatever the drafts; a drafter that draws with the same
+///   seeds and offsets is right with a probability of at least (1 - d) / (1 + d), d the total
+///   variation distance of the two distributions (arXiv 2408.07978). tokens must have stride
+///   n + 1; options may have edits and results, one for each of target's rows.
+/// - With the draft's logits, [chains * n, cols] of target's type, from which sample() drew with
+/// the
+///   same parameters: by ratio (Leviathan, Kalman and Matias, arXiv 2211.17192). A draft is
+///   accepted with probability min(1, p / q) of its probabilities after temperature and filters,
+///   else the place's token is drawn from max(p - q, 0), normalised: of the target's distribution
+///   in either case. Draws 1 and 2 of the place's offset decide, so that a draft drawn with draw 0
+///   of the same seed and offset has other noise. options may have neither edits nor results.
+///
+/// A target's row of which sample() draws -1 ends its chain with -1. Draft tokens outside [0, cols)
+/// are not accepted; a draft's row without a token counts as probability 0 everywhere. Where rows
+/// have a token with certainty (temperature 0, +infinity), that is its distribution.
+///
+/// docs/sampling.md defines the tokens to the bit. Work is that of sample() of the rows, by ratio
+/// only of the places up to the first draft that is not accepted, and a read of both rows there.
+SOFTFOLD_API void verify(queue& q, const_matrix_ref target, const_matrix_ref draft,
+                         const_matrix_ref draft_tokens, matrix_ref tokens, vector_ref accepted,
+                         const sample_options& options = {});
+
+/// What a part of each row's columns has to say about the row's token: a vocabulary that is spread
+/// over several places needs to gather these states, no logits.
+///
+/// x_part is [rows, any number of columns], columns column_offset and following of rows of at most
+/// 2^31 - 1. states is [rows]. With a top_k, values and indices are [rows, k], k >= top_k: the
+/// part's k first elements, as fold_topk writes them. Without, the lists may be views without data.
+/// The parts of a row have the same parameters, and values of one type.
+///
+/// A state keeps what temperature alone, or top_k with min_p and top_p among its elements, need;
+/// min_p or top_p without a top_k, and filter_order::joint, would need every element. In a call's
+/// numbers such filters are an error, in vectors the row is one whose parameters are out of range.
+/// One read of x_part, another for the lists.
+SOFTFOLD_API void fold_sample(queue& q, const_matrix_ref x_part, sample_states_ref states,
+                              matrix_ref values = {}, matrix_ref indices = {},
+                              const fold_sample_options& options = {});
+
+/// The states, and lists if there are any, of two disjoint parts of each row become those of their
+/// union, in states, values and indices. Exact: whatever the order and the grouping, the bits are
+/// those of one fold_sample of all columns. States of different seeds, offsets or parameters give a
+/// row that finishes with token -1 and NaN.
+///
+/// more and states are [rows], the lists [rows, k] as in combine_topk. No argument may overlap
+/// another.
+SOFTFOLD_API void combine_sample(queue& q, const_sample_states_ref more,
+                                 const_matrix_ref more_values, const_matrix_ref more_indices,
+                                 sample_states_ref states, matrix_ref values, matrix_ref indices);
+/// The same without lists.
+SOFTFOLD_API void combine_sample(queue& q, const_sample_states_ref more, sample_states_ref states);
+
+/// tokens[r] = what sample() draws from the whole row with the same parameters, given the state of
+/// all its columns: equal on every backend and for every way to cut the row. So are kept and, with
+/// a top_k, log_probability. The others are sums of exponentials, whose last bits are not those of
+/// sample(): before they are rounded they are within (cols + 16) 2^-52 of the exact value,
+/// absolute, kept_mass relative. They have the same bits for every way to cut the row, too.
+///
+/// states and tokens are [rows], tokens i32 or i64; values and indices [rows, k] as fold_sample
+/// wrote them, or views without data. Work is proportional to rows * k.
+SOFTFOLD_API void finish_sample(queue& q, const_sample_states_ref states, const_matrix_ref values,
+                                const_matrix_ref indices, vector_ref tokens,
+                                const finish_sample_options& options = {});
+/// The same without lists.
+SOFTFOLD_API void finish_sample(queue& q, const_sample_states_ref states, vector_ref tokens,
+                                const finish_sample_options& options = {});
 
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold

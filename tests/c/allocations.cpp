@@ -109,6 +109,9 @@ struct arguments {
   std::vector<float> logits;
   std::vector<std::int64_t> indices;
   std::vector<std::int64_t> more_indices;
+  std::vector<std::int64_t> counts;
+  std::vector<softfold_sample_state> samples;
+  std::vector<softfold_sample_state> more_samples;
   bytes sent;
   bytes received;
   std::size_t size = 0;
@@ -139,6 +142,13 @@ struct arguments {
     const softfold_vector b = vector(more_pairs, s.rows);
     REQUIRE(softfold_fold(queue, &part, &a, nullptr) == SOFTFOLD_SUCCESS);
     REQUIRE(softfold_fold(queue, &part, &b, nullptr) == SOFTFOLD_SUCCESS);
+    counts.assign(rows, 7);
+    samples.resize(rows);
+    more_samples.resize(rows);
+    for (auto* const to : {&samples, &more_samples}) {
+      REQUIRE(softfold_fold_sample(queue, &part, to->data(), s.rows, nullptr, nullptr, nullptr) ==
+              SOFTFOLD_SUCCESS);
+    }
     const softfold_matrix v = matrix(more_values, s.k);
     const softfold_matrix i = matrix(more_indices, s.k);
     REQUIRE(softfold_topk(queue, &part, &v, &i) == SOFTFOLD_SUCCESS);
@@ -198,6 +208,8 @@ struct arguments {
         add(bytes_of(floats->data(), floats->size()));
       }
       add(bytes_of(indices.data(), indices.size()));
+      add(bytes_of(counts.data(), counts.size()));
+      add(bytes_of(samples.data(), samples.size()));
     }
     add(bytes_of(more_indices.data(), more_indices.size()));
     add(received);
@@ -296,6 +308,46 @@ const function functions[] = {
        return softfold_sample(a.queue, &x, &tokens, &options);
      },
      true},
+    {"verify",  // chains of no drafts
+     [](arguments& a) {
+       const softfold_matrix x = a.matrix(a.x, a.s.cols);
+       const softfold_matrix none = a.matrix(a.more_indices, 0);
+       const softfold_matrix tokens = {a.indices.data(), a.s.rows, 1, 1, SOFTFOLD_I64, 0};
+       std::vector<std::int64_t>& counts = a.counts;
+       const softfold_vector accepted = {counts.data(), a.s.rows, SOFTFOLD_I64, 0};
+       return softfold_verify(a.queue, &x, nullptr, &none, &tokens, &accepted, nullptr);
+     },
+     true},
+    {"fold_sample",
+     [](arguments& a) {
+       const softfold_matrix x = a.matrix(a.x, a.s.cols);
+       const softfold_matrix values = a.matrix(a.values, a.s.k);
+       const softfold_matrix indices = a.matrix(a.indices, a.s.k);
+       softfold_fold_sample_options options = SOFTFOLD_FOLD_SAMPLE_OPTIONS_INIT;
+       options.top_k = a.s.k;
+       return softfold_fold_sample(a.queue, &x, a.samples.data(), a.s.rows, &values, &indices,
+                                   &options);
+     },
+     true},
+    {"combine_sample",
+     [](arguments& a) {
+       const softfold_matrix more_values = a.matrix(a.more_values, a.s.k);
+       const softfold_matrix more_indices = a.matrix(a.more_indices, a.s.k);
+       const softfold_matrix values = a.matrix(a.values, a.s.k);
+       const softfold_matrix indices = a.matrix(a.indices, a.s.k);
+       return softfold_combine_sample(a.queue, a.more_samples.data(), a.s.rows, &more_values,
+                                      &more_indices, a.samples.data(), &values, &indices);
+     }},
+    {"finish_sample",
+     [](arguments& a) {
+       const softfold_vector lse = a.vector(a.lse, a.s.rows);
+       const softfold_vector tokens = {a.indices.data(), a.s.rows, SOFTFOLD_I64, 0};
+       softfold_finish_sample_options options = SOFTFOLD_FINISH_SAMPLE_OPTIONS_INIT;
+       options.lse = &lse;
+       return softfold_finish_sample(a.queue, a.more_samples.data(), a.s.rows, nullptr, nullptr,
+                                     &tokens, &options);
+     },
+     true},
     {"softmax_backward",
      [](arguments& a) {
        const softfold_matrix y = a.matrix(a.x, a.s.cols);
@@ -361,6 +413,11 @@ const function functions[] = {
        const softfold_matrix values = a.matrix(a.values, a.s.k);
        const softfold_matrix indices = a.matrix(a.indices, a.s.k);
        return softfold_combine_topk(a.queue, &more_values, &more_indices, &values, &indices);
+     }},
+    {"row_states_create_sampling",
+     [](arguments& a) {
+       return softfold_row_states_create_sampling(SOFTFOLD_F32, a.s.rows, a.s.k, 1, nullptr,
+                                                  &a.made_states);
      }},
     {"row_states_create",
      [](arguments& a) {

@@ -11,13 +11,13 @@
 
 static int failures = 0;
 
-#define EXPECT(condition)                                                                    \
-  do {                                                                                       \
-    if (!(condition)) {                                                                      \
-      printf("line %d: not so: %s (last error: %s)\n", __LINE__, #condition,                 \
-             softfold_last_error());                                                         \
-      ++failures;                                                                            \
-    }                                                                                        \
+#define EXPECT(condition)                                                    \
+  do {                                                                       \
+    if (!(condition)) {                                                      \
+      printf("line %d: not so: %s (last error: %s)\n", __LINE__, #condition, \
+             softfold_last_error());                                         \
+      ++failures;                                                            \
+    }                                                                        \
   } while (0)
 
 #define OK(call) EXPECT((call) == SOFTFOLD_SUCCESS)
@@ -26,9 +26,8 @@ static int failures = 0;
 static void expect_failure(int line, softfold_status found, softfold_status status,
                            const char* part) {
   if (found != status || strstr(softfold_last_error(), part) == NULL) {
-    printf("line %d: status %s, expected %s; \"%s\" in \"%s\"\n", line,
-           softfold_status_name(found), softfold_status_name(status), part,
-           softfold_last_error());
+    printf("line %d: status %s, expected %s; \"%s\" in \"%s\"\n", line, softfold_status_name(found),
+           softfold_status_name(status), part, softfold_last_error());
     ++failures;
   }
 }
@@ -171,6 +170,165 @@ static void check_samples(softfold_queue* queue, struct device x_memory) {
   softfold_buffer_destroy(log_memory.memory);
   softfold_buffer_destroy(lse_memory.memory);
   softfold_buffer_destroy(seeds_memory.memory);
+}
+
+/* The same as a value: through bytes. */
+static void check_sampled_states(softfold_queue* queue, struct device x_memory) {
+  const softfold_matrix x = matrix(x_memory, cols, SOFTFOLD_F32);
+  softfold_matrix first = x, second = x;
+  softfold_row_sampling sampling = SOFTFOLD_ROW_SAMPLING_INIT;
+  softfold_row_states *states = NULL, *more = NULL;
+  softfold_row_states_view view;
+  int64_t tokens[rows] = {-2, -2};
+  const softfold_vector to = {tokens, rows, SOFTFOLD_I64, 0};
+  unsigned char bytes[2048];
+  size_t size = 0;
+
+  first.cols = 2;
+  second.data = (float*)x.data + 2;
+  second.cols = cols - 2;
+  sampling.top_k = 1; /* the largest is certain */
+  OK(softfold_row_states_create_sampling(SOFTFOLD_F32, rows, k, 1, &sampling, &states));
+  OK(softfold_row_states_create_sampling(SOFTFOLD_F32, rows, k, 1, &sampling, &more));
+  OK(softfold_row_states_fold(queue, states, &first, 0));
+  OK(softfold_row_states_fold(queue, more, &second, 2));
+  OK(softfold_row_states_to_bytes(more, bytes, sizeof bytes, &size));
+  softfold_row_states_destroy(more);
+  OK(softfold_row_states_from_bytes(bytes, size, &more));
+  OK(softfold_row_states_combine(queue, states, more));
+  OK(softfold_row_states_finish_sample(queue, states, &to, NULL));
+  EXPECT(tokens[0] == best[0][0] && tokens[1] == best[1][0]);
+  memset(&view, 0, sizeof view);
+  view.struct_size = sizeof view;
+  OK(softfold_row_states_get(states, &view));
+  EXPECT(view.samples != NULL && view.samples[1].offset == 1 && view.samples[0].top_k == 1);
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "tokens is null",
+        softfold_row_states_finish_sample(queue, states, NULL, NULL));
+  softfold_row_states_destroy(states);
+  softfold_row_states_destroy(more);
+  sampling.temperature = -1;
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "temperature is -1",
+        softfold_row_states_create_sampling(SOFTFOLD_F32, rows, k, 1, &sampling, &states));
+  EXPECT(states == NULL);
+}
+
+/* Two chains of one draft: row 2 i of the target is the draft's place, row 2 i + 1 the one after
+ * it. */
+static void check_verification(softfold_queue* queue) {
+  enum { chains = rows, places = 2 };
+  const float target[chains * places][cols] = {
+      {0, 9, 0, 0}, {0, 0, 9, 0}, {0, 0, 0, 9}, {9, 0, 0, 0}};
+  const float draft[chains][cols] = {{0, 9, 0, 0}, {0, 9, 0, 0}};
+  const int32_t draft_tokens[chains] = {1, 1};
+  int32_t tokens[chains * places] = {0}, accepted[chains] = {0};
+  struct device target_memory = device_of(queue, target, sizeof target);
+  struct device draft_memory = device_of(queue, draft, sizeof draft);
+  struct device draft_tokens_memory = device_of(queue, draft_tokens, sizeof draft_tokens);
+  struct device tokens_memory = device_of(queue, tokens, sizeof tokens);
+  struct device accepted_memory = device_of(queue, accepted, sizeof accepted);
+  softfold_matrix x = matrix(target_memory, cols, SOFTFOLD_F32);
+  const softfold_matrix drafted = matrix(draft_memory, cols, SOFTFOLD_F32);
+  const softfold_matrix given = matrix(draft_tokens_memory, 1, SOFTFOLD_I32);
+  const softfold_matrix to = matrix(tokens_memory, places, SOFTFOLD_I32);
+  const softfold_vector counts = vector(accepted_memory, SOFTFOLD_I32);
+  softfold_sample_options options = SOFTFOLD_SAMPLE_OPTIONS_INIT;
+  int with_draft;
+
+  x.rows = chains * places;
+  options.temperature = 0; /* certain: the first draft is right, the second is not */
+  for (with_draft = 0; with_draft < 2; ++with_draft) {
+    OK(softfold_verify(queue, &x, with_draft ? &drafted : NULL, &given, &to, &counts, &options));
+    fetch(tokens_memory, tokens, sizeof tokens);
+    fetch(accepted_memory, accepted, sizeof accepted);
+    EXPECT(accepted[0] == 1 && tokens[0] == 1 && tokens[1] == 2);
+    EXPECT(accepted[1] == 0 && tokens[2] == 3 && tokens[3] == -1);
+  }
+  options.top_p = 2;
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "verify: top_p is 2",
+        softfold_verify(queue, &x, &drafted, &given, &to, &counts, &options));
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "accepted is null",
+        softfold_verify(queue, &x, NULL, &given, &to, NULL, NULL));
+
+  softfold_buffer_destroy(target_memory.memory);
+  softfold_buffer_destroy(draft_memory.memory);
+  softfold_buffer_destroy(draft_tokens_memory.memory);
+  softfold_buffer_destroy(tokens_memory.memory);
+  softfold_buffer_destroy(accepted_memory.memory);
+}
+
+/* Two columns and the rest, put together: the token of the whole row. */
+static void check_sample_parts(softfold_queue* queue, struct device x_memory) {
+  softfold_sample_state none[rows] = {{0}};
+  float values[rows * 2] = {0}, log_probability[rows] = {0}, whole_log[rows] = {0};
+  int32_t indices[rows * 2] = {0}, token[rows] = {0}, whole_token[rows] = {0};
+  struct device first_memory = device_of(queue, none, sizeof none);
+  struct device second_memory = device_of(queue, none, sizeof none);
+  struct device first_values_memory = device_of(queue, values, sizeof values);
+  struct device values_memory = device_of(queue, values, sizeof values);
+  struct device first_indices_memory = device_of(queue, indices, sizeof indices);
+  struct device indices_memory = device_of(queue, indices, sizeof indices);
+  struct device token_memory = device_of(queue, token, sizeof token);
+  struct device log_memory = device_of(queue, log_probability, sizeof log_probability);
+  softfold_sample_state* const first_states = softfold_buffer_data(first_memory.memory);
+  softfold_sample_state* const states = softfold_buffer_data(second_memory.memory);
+  const softfold_matrix x = matrix(x_memory, cols, SOFTFOLD_F32);
+  softfold_matrix first = x, second = x;
+  const softfold_matrix first_values = matrix(first_values_memory, 2, SOFTFOLD_F32);
+  const softfold_matrix first_indices = matrix(first_indices_memory, 2, SOFTFOLD_I32);
+  const softfold_matrix list = matrix(values_memory, 2, SOFTFOLD_F32);
+  const softfold_matrix columns = matrix(indices_memory, 2, SOFTFOLD_I32);
+  const softfold_vector to = vector(token_memory, SOFTFOLD_I32);
+  const softfold_vector to_log = vector(log_memory, SOFTFOLD_F32);
+  const softfold_matrix whole = matrix(token_memory, 1, SOFTFOLD_I32);
+  const softfold_matrix to_whole_log = matrix(log_memory, 1, SOFTFOLD_F32);
+  softfold_fold_sample_options options = SOFTFOLD_FOLD_SAMPLE_OPTIONS_INIT;
+  softfold_finish_sample_options wanted = SOFTFOLD_FINISH_SAMPLE_OPTIONS_INIT;
+  softfold_sample_options of_whole = SOFTFOLD_SAMPLE_OPTIONS_INIT;
+  int r;
+
+  first.cols = 2;
+  second.data = (float*)x.data + 2;
+  second.cols = cols - 2;
+  options.top_k = 2;
+  options.seed = 5;
+  OK(softfold_fold_sample(queue, &first, first_states, rows, &first_values, &first_indices,
+                          &options));
+  options.column_offset = 2;
+  OK(softfold_fold_sample(queue, &second, states, rows, &list, &columns, &options));
+  OK(softfold_combine_sample(queue, first_states, rows, &first_values, &first_indices, states,
+                             &list, &columns));
+  wanted.log_probability = &to_log;
+  OK(softfold_finish_sample(queue, states, rows, &list, &columns, &to, &wanted));
+  fetch(token_memory, token, sizeof token);
+  fetch(log_memory, log_probability, sizeof log_probability);
+  of_whole.top_k = 2;
+  of_whole.seed = 5;
+  of_whole.log_probability = &to_whole_log;
+  OK(softfold_sample(queue, &x, &whole, &of_whole));
+  fetch(token_memory, whole_token, sizeof whole_token);
+  fetch(log_memory, whole_log, sizeof whole_log);
+  for (r = 0; r < rows; ++r) {
+    EXPECT(token[r] == whole_token[r] && log_probability[r] == whole_log[r]);
+    EXPECT(token[r] == best[r][0] || token[r] == best[r][1]);
+  }
+  OK(softfold_fold_sample(queue, &x, states, rows, NULL, NULL, NULL));
+  OK(softfold_finish_sample(queue, states, rows, NULL, NULL, &to, NULL));
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "fold_sample: column_offset is -1",
+        (options.column_offset = -1,
+         softfold_fold_sample(queue, &x, states, rows, &list, &columns, &options)));
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "combine_sample: more.data is null",
+        softfold_combine_sample(queue, NULL, rows, NULL, NULL, states, NULL, NULL));
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "tokens is null",
+        softfold_finish_sample(queue, states, rows, NULL, NULL, NULL, NULL));
+
+  softfold_buffer_destroy(first_memory.memory);
+  softfold_buffer_destroy(second_memory.memory);
+  softfold_buffer_destroy(first_values_memory.memory);
+  softfold_buffer_destroy(values_memory.memory);
+  softfold_buffer_destroy(first_indices_memory.memory);
+  softfold_buffer_destroy(indices_memory.memory);
+  softfold_buffer_destroy(token_memory.memory);
+  softfold_buffer_destroy(log_memory.memory);
 }
 
 static void check_rows(softfold_queue* queue, struct device x_memory) {
@@ -325,7 +483,8 @@ static void check_states(softfold_queue* queue, struct device x_memory) {
   OK(softfold_row_states_to_bytes(half[1], bytes, size, &size));
   OK(softfold_row_states_from_bytes(bytes, size, &received));
   OK(softfold_row_states_combine(queue, half[0], received));
-  FAILS(SOFTFOLD_INVALID_ARGUMENT, "columns", softfold_row_states_combine(queue, half[0], received));
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "columns",
+        softfold_row_states_combine(queue, half[0], received));
   softfold_row_states_destroy(received);
   FAILS(SOFTFOLD_INVALID_DATA, "truncated",
         softfold_row_states_from_bytes(bytes, size - 1, &received));
@@ -527,7 +686,8 @@ static void check_errors(softfold_queue* queue, struct device x_memory) {
   FAILS(SOFTFOLD_INVALID_ARGUMENT, "x is null", softfold_softmax(queue, NULL, &x, NULL));
   FAILS(SOFTFOLD_INVALID_ARGUMENT, "y is null", softfold_softmax(queue, &x, NULL, NULL));
   wrong.stride = cols - 1;
-  FAILS(SOFTFOLD_INVALID_ARGUMENT, "softmax: x.stride is 3", softfold_softmax(queue, &wrong, &x, NULL));
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "softmax: x.stride is 3",
+        softfold_softmax(queue, &wrong, &x, NULL));
   wrong = x;
   wrong.type = 256; /* would be f32 if it were cut to 8 bits */
   FAILS(SOFTFOLD_UNSUPPORTED_TYPE, "x.type is 256", softfold_softmax(queue, &wrong, &x, NULL));
@@ -603,6 +763,9 @@ int main(void) {
   x_memory = device_of(queue, x, sizeof x);
   check_rows(queue, x_memory);
   check_samples(queue, x_memory);
+  check_sample_parts(queue, x_memory);
+  check_sampled_states(queue, x_memory);
+  check_verification(queue);
   check_parts(queue, x_memory);
   check_states(queue, x_memory);
   check_edits(queue, x_memory);

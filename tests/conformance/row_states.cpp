@@ -2,6 +2,8 @@
 // row_states: parts folded anywhere, sent as bytes and combined; and bytes that are none.
 #include "problem.hpp"
 
+#include <core/reference_sampling.hpp>
+
 #include <softfold/row_states.hpp>
 
 #include <zlib.h>
@@ -273,7 +275,7 @@ TEST_CASE("foreign and later bytes, and wrong content under a right checksum") {
   const bytes good = example(q).to_bytes();
   const std::string png = "\x89PNG\r\n\x1a\n and so on";
   CHECK(mentions(refusal(std::as_bytes(std::span(png))), "magic"));
-  CHECK(mentions(refusal(with(good, 8, 2)), "version is 2, expected 1"));
+  CHECK(mentions(refusal(with(good, 8, 3)), "version is 3, expected 1 or 2"));
   CHECK(mentions(refusal(with(good, 12, 7)), "type is 7"));
   CHECK(mentions(refusal(with(good, 16, std::int64_t{-1})), "rows is -1"));
   CHECK(mentions(refusal(with(good, 24, std::int64_t{-1})), "k is -1"));
@@ -384,6 +386,213 @@ TEST_CASE_TEMPLATE("states of any row are read back", T, float, double) {
       CHECK(refusal(states.to_bytes()) == "accepted");
     }
   }
+}
+
+// ---- With sampling.
+
+namespace {
+
+/// Rows of every kind, their states over some of the columns.
+row_states sampled(queue& q, const problem<float>& p, std::int64_t k, const row_sampling& s,
+                   std::int64_t begin, std::int64_t end) {
+  row_states states(dtype::f32, p.x.rows(), k, p.spec.scale, s);
+  states.fold(q, part_of(p.x, begin, end), begin);
+  return states;
+}
+
+problem<float> rows_to_sample() {
+  problem<float> p({5, 300, distribution::normal, 0.5, 0, 0, 83000});
+  p.x(1, 3) = nans<float>()[0];
+  p.x(2, 5) = infinity<float>;
+  std::fill(p.x.row(3).begin(), p.x.row(3).end(), -infinity<float>);
+  p.x(4, 250) = 30;
+  p.commit();
+  return p;
+}
+
+const row_sampling samplings[] = {
+    {.seed = 3, .offset = 7},
+    {.temperature = 0.5, .seed = ~std::uint64_t{0}, .offset = ~std::uint64_t{1}, .draw = 2},
+    {.temperature = 0, .seed = 3},
+    {.temperature = 2, .top_k = 5, .top_p = 0.75, .min_p = 0.01, .seed = 3, .offset = 7},
+};
+
+}  // namespace
+
+TEST_CASE("tokens of parts that were folded apart and sent as bytes") {
+  queue q;
+  const problem<float> p = rows_to_sample();
+  for (const row_sampling& s : samplings) {
+    for (const std::int64_t k : {std::int64_t{5}, s.top_k}) {
+      const row_states parts[] = {sampled(q, p, k, s, 200, 300), sampled(q, p, k, s, 0, 90),
+                                  sampled(q, p, k, s, 90, 200)};
+      row_states all = row_states::from_bytes(parts[0].to_bytes());
+      CHECK(equal(all, parts[0]));
+      all.combine(q, row_states::from_bytes(parts[1].to_bytes()));
+      all.fold(q, part_of(p.x, 90, 200), 90);
+      row_states other = parts[2];
+      other.combine(q, parts[0]);
+      other.combine(q, parts[1]);
+      std::vector<std::int64_t> tokens(5), other_tokens(5);
+      std::vector<float> log(5);
+      all.finish_sample(q, tokens, {.log_probability = log});
+      other.finish_sample(q, other_tokens);
+      CHECK(tokens == other_tokens);
+      for (std::int64_t r = 0; r < 5; ++r) {
+        const auto expected =
+            reference::sample(std::span<const float>(const_cast<problem<float>&>(p).x.row(r)),
+                              {s.temperature, s.top_p, s.min_p, s.top_k, s.seed,
+                               s.offset + static_cast<std::uint64_t>(r)},
+                              filter_order::top_k_first, static_cast<std::uint32_t>(s.draw));
+        const auto at = static_cast<std::size_t>(r);
+        CAPTURE(r);
+        CAPTURE(k);
+        CHECK(tokens[at] == expected.token);
+        CHECK((std::isnan(expected.log_probability)
+                   ? std::isnan(log[at])
+                   : log[at] == static_cast<float>(expected.log_probability) ||
+                         std::abs(static_cast<double>(log[at]) - expected.log_probability) < 1e-6));
+      }
+      // Rows below rows keep their seeds and offsets.
+      row_states twice = all;
+      row_states below(dtype::f32, 5, k, p.spec.scale, [&] {
+        row_sampling later = s;
+        later.seed += 1;
+        later.offset += 100;
+        return later;
+      }());
+      below.fold(q, p.x.view(), 0);
+      twice.append_rows(below);
+      const row_states read = row_states::from_bytes(twice.to_bytes());
+      CHECK(equal(read, twice));
+      std::vector<std::int64_t> both(10), below_tokens(5);
+      read.finish_sample(q, both);
+      below.finish_sample(q, below_tokens);
+      CHECK(std::equal(tokens.begin(), tokens.end(), both.begin()));
+      CHECK(std::equal(below_tokens.begin(), below_tokens.end(), both.begin() + 5));
+    }
+  }
+}
+
+TEST_CASE("states with sampling go with their like, and have parameters in range") {
+  queue q;
+  const problem<float> p = rows_to_sample();
+  const row_states states = sampled(q, p, 5, samplings[3], 0, 100);
+  const auto fails = [&](const row_states& more, const char* text) {
+    row_states to = states;
+    try {
+      to.combine(q, more);
+      FAIL_CHECK("no error");
+    } catch (const error& e) {
+      CHECK(e.code() == errc::invalid_argument);
+      CHECK(mentions(e.what(), text));
+    }
+    CHECK(equal(to, states));
+  };
+  row_sampling other = samplings[3];
+  other.top_p = 0.5;
+  fails(sampled(q, p, 5, other, 100, 200), "more.sampling is temperature 2, top_k 5, top_p 0.5");
+  other = samplings[3];
+  other.offset = 8;
+  fails(sampled(q, p, 5, other, 100, 200), "row 0 has seed 3 and offset 8, expected 3 and 7");
+  fails(folded(q, p, 5, 100, 200), "more.sampling is none");
+  const auto refused = [&](const row_sampling& s, const char* text) {
+    try {
+      row_states made(dtype::f32, 1, 3, 1, s);
+      FAIL_CHECK("no error");
+    } catch (const error& e) {
+      CHECK(mentions(e.what(), text));
+    }
+  };
+  refused({.temperature = -1}, "row_states: temperature is -1");
+  refused({.top_k = 4}, "row_states: k is 3, expected at least top_k = 4");
+  refused({.top_p = 0.5}, "row_states: top_p is 0.5");
+  refused({.draw = -1}, "row_states: draw is -1");
+  std::vector<std::int64_t> tokens(5);
+  CHECK_THROWS_AS(folded(q, p, 5, 0, 9).finish_sample(q, tokens), error);
+  row_states far = states;
+  CHECK_THROWS_AS(far.fold(q, part_of(p.x, 0, 300), std::int64_t{1} << 31), error);
+  CHECK(equal(far, states));
+}
+
+// What version 1 wrote is read by every later version: these bytes are not to change.
+TEST_CASE("golden bytes of versions 1 and 2") {
+  const auto of_hex = [](std::string_view hex) {
+    bytes data;
+    const auto digit = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
+    for (std::size_t i = 0; i < hex.size(); i += 2) {
+      data.push_back(static_cast<std::byte>(16 * digit(hex[i]) + digit(hex[i + 1])));
+    }
+    return data;
+  };
+  constexpr std::string_view first =
+      "895346530d0a1a0a010000000000000001000000000000000200000000000000000000000000e03f"
+      "0100000000000000020100000000000005010000000000000000c03f78b9fc3f0000404000000040"
+      "030100000000000004010000000000006896b3cd";
+  constexpr std::string_view second =
+      "895346530d0a1a0a020000000000000001000000000000000200000000000000000000000000e03f"
+      "01000000000000000000000000000040000000000000f03f00000000000000000000000000000000"
+      "0100000000000000020100000000000005010000000000000000c03f78b9fc3f0000404000000040"
+      "03010000000000000401000000000000050000000000000006000000000000000000000000000840"
+      "0301000000000000bd0654873b610040000000000000004004010000000000000300000000000000"
+      "00000000000000000700000000000000d6e343d9010000000020a75c020000000000000000000000"
+      "1d00000000000000063f60310100000000a05e7301000000a8cefc55";
+  const row_states plain = row_states::from_bytes(of_hex(first));
+  CHECK(plain.to_bytes() == of_hex(first));
+  CHECK(!plain.sampling());
+  CHECK(plain.k() == 2);
+  CHECK(plain.columns()[0] == column_range{258, 261});
+  const row_states with_tokens = row_states::from_bytes(of_hex(second));
+  CHECK(with_tokens.to_bytes() == of_hex(second));
+  REQUIRE(with_tokens.sampling());
+  CHECK(with_tokens.samples().data[0].seed == 5);
+  queue q;
+  std::vector<std::int64_t> tokens(1);
+  with_tokens.finish_sample(q, tokens);
+  const float row[] = {1, 3, 2};
+  CHECK(tokens[0] == with_tokens.samples().data[0].column);
+  // The states of the same row are the same on every backend.
+  row_states made(dtype::f32, 1, 2, 0.5, {.temperature = 2, .seed = 5, .offset = 6, .draw = 1});
+  matrix<float> x({1, 3, 0, 0}, role::input);
+  std::copy_n(row, 3, x.row(0).begin());
+  x.upload();
+  made.fold(q, x.view(), 258);
+  CHECK(made.samples().data[0] == with_tokens.samples().data[0]);
+}
+
+TEST_CASE("bytes with sampling that no row has, under a right checksum") {
+  queue q;
+  const problem<float> p = rows_to_sample();
+  const bytes good = sampled(q, p, 2, samplings[0], 0, 100).to_bytes();
+  CHECK(refusal(good) == "accepted");
+  for (std::size_t size = 0; size < good.size(); size += 7) {
+    const bytes cut(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size));
+    CHECK(mentions(refusal(cut), size == 0 ? "magic" : "truncated"));
+  }
+  CHECK(mentions(refusal(with(good, 48, -1.0)), "temperature is -1"));
+  CHECK(mentions(refusal(with(good, 48 + 24, std::int64_t{3})), "top_k = 3"));
+  CHECK(mentions(refusal(with(good, 48 + 32, std::int64_t{-1})), "draw is -1"));
+  const std::size_t sample = good.size() - 4 - 5 * 128;
+  const auto refuses = [&](std::size_t number, auto value) {
+    CAPTURE(number);
+    CHECK(mentions(refusal(with(good, sample + 8 * number, value)),
+                   "row 0 has a state of sampling that no row of 100 columns has"));
+  };
+  refuses(0, std::int64_t{4});    // the key is that of seed 3,
+  refuses(1, std::int64_t{8});    // offset 7,
+  refuses(2, 1e9);                // the list says what is largest
+  refuses(3, std::int64_t{100});  // no such column
+  refuses(4, 1e9);
+  refuses(5, 0.123F * 1.0);
+  refuses(6, std::int64_t{-1});
+  refuses(7, std::int64_t{101});
+  refuses(7, std::int64_t{-1});
+  refuses(7, std::int64_t{0});
+  refuses(8, std::int64_t{99});
+  refuses(9, std::int64_t{0});
+  refuses(10, std::int64_t{-1});
+  refuses(12, std::int64_t{99});
+  refuses(15, std::int64_t{-1});
 }
 
 TEST_SUITE_END();

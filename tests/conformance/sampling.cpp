@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // sample: tokens that docs/sampling.md defines, on every backend; filters, special rows, results.
-#include "problem.hpp"
-
-#include <core/reference_sampling.hpp>
+#include "sampling.hpp"
 
 #include <array>
 #include <cmath>
@@ -16,24 +14,6 @@
 
 namespace softfold::test {
 namespace {
-
-using core::sampling::parameters;
-
-/// A vector of the backend's memory, one value for each row.
-template <class T>
-class column {
- public:
-  explicit column(const std::vector<T>& values) : memory_(values.size()), size_(values.size()) {
-    memory_.upload(values);
-  }
-  [[nodiscard]] const_vector_ref ref() const {
-    return {memory_.data(), dtype_of<T>, static_cast<std::int64_t>(size_)};
-  }
-
- private:
-  device_buffer<T> memory_;
-  std::size_t size_;
-};
 
 /// Everything that a call can give.
 template <class In, class Out, class Index>
@@ -76,23 +56,6 @@ struct results {
   matrix<Out> top;
 };
 
-/// Whether the difference is what masses in units of 2^-50 and the rounding to Out explain.
-template <class Out>
-bool close(Out found, double expected) {
-  using A = reference::arithmetic_t<Out>;
-  const auto value = static_cast<double>(reference::widen(found));
-  const auto rounded =
-      static_cast<double>(reference::widen(static_cast<Out>(static_cast<A>(expected))));
-  if (std::isnan(expected)) {
-    return std::isnan(value);
-  }
-  const double unit = std::is_same_v<Out, half>       ? 0x1p-10
-                      : std::is_same_v<Out, bfloat16> ? 0x1p-7
-                                                      : std::numeric_limits<A>::epsilon();
-  return value == rounded ||
-         std::abs(value - expected) <= unit * std::abs(expected) + (is_16_bit<Out> ? 1e-7 : 1e-11);
-}
-
 /// What a row's first elements get.
 template <class In>
 double top_log_probability(const row_oracle<In>& oracle, std::size_t i) {
@@ -100,30 +63,6 @@ double top_log_probability(const row_oracle<In>& oracle, std::size_t i) {
   return state.kind == reference::row_kind::empty
              ? -std::numeric_limits<double>::infinity()
              : static_cast<double>(state.log_softmax(oracle.elements()[i]));
-}
-
-struct setting {
-  parameters p;
-  filter_order order = filter_order::top_k_first;
-};
-
-sample_options options_of(const setting& s) {
-  sample_options o;
-  o.temperature = s.p.temperature;
-  o.top_k = s.p.top_k;
-  o.top_p = s.p.top_p;
-  o.min_p = s.p.min_p;
-  o.seed = s.p.seed;
-  o.offset = s.p.offset;
-  o.order = s.order;
-  return o;
-}
-
-std::string describe(const parameters& p) {
-  std::ostringstream text;
-  text << "temperature " << p.temperature << ", top_k " << p.top_k << ", top_p " << p.top_p
-       << ", min_p " << p.min_p << ", seed " << p.seed << ", offset " << p.offset;
-  return text.str();
 }
 
 /// One call with every result against the oracle; `of(r)` are the parameters of row r.

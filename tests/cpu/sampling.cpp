@@ -242,6 +242,106 @@ TEST_CASE("seeds, offsets and draws do not go along with each other") {
   check("offsets 256 apart", tokens, 1, 256);
 }
 
+// A drafter that is wrong about the target, whose drafts come from the same seeds and offsets that
+// verification takes its noise from.
+TEST_CASE("verified drafts have the target's distribution") {
+  constexpr std::int64_t cols = 24;
+  constexpr std::int64_t drafts = 2;
+  constexpr std::int64_t places = drafts + 1;
+  const std::vector<float> all = logits(cols * (places + drafts), 5);
+  struct check {
+    std::int64_t chains;
+    sample_options options;
+  };
+  std::vector<check> checks(3);
+  checks[0].chains = 150'000;
+  checks[1].chains = 60'000;
+  checks[1].options.top_k = 12;
+  checks[1].options.top_p = 0.9;
+  checks[2].chains = 60'000;
+  checks[2].options.temperature = 1.5;
+  checks[2].options.min_p = 0.1;
+  for (auto& [chains, o] : checks) {
+    std::vector<float> target, draft;
+    std::vector<std::int64_t> seeds, offsets, draft_seeds, draft_offsets;
+    for (std::int64_t c = 0; c < chains; ++c) {
+      target.insert(target.end(), all.begin(), all.begin() + places * cols);
+      draft.insert(draft.end(), all.begin() + places * cols, all.end());
+      for (std::int64_t i = 0; i < places; ++i) {
+        seeds.push_back(c);
+        offsets.push_back(i);
+      }
+      for (std::int64_t i = 0; i < drafts; ++i) {
+        draft_seeds.push_back(c);
+        draft_offsets.push_back(i);
+      }
+    }
+    // The draft's logits are the target's, half of them, and as much of its own.
+    for (std::size_t i = 0; i < draft.size(); ++i) {
+      const std::size_t chain = i / (drafts * cols);
+      draft[i] = (draft[i] + target[chain * places * cols + i % (drafts * cols)]) / 2;
+    }
+    const matrix_view<const float> x(target.data(), chains * places, cols);
+    const matrix_view<const float> d(draft.data(), chains * drafts, cols);
+    std::vector<std::int32_t> drafted(draft_seeds.size()), tokens(seeds.size());
+    std::vector<std::int32_t> accepted(static_cast<std::size_t>(chains));
+    const matrix_view<std::int32_t> to(tokens.data(), chains, places);
+    queue q;
+    o.seeds = draft_seeds;
+    o.offsets = draft_offsets;
+    sample(q, d, matrix_view<std::int32_t>(drafted.data(), chains * drafts, 1), o);
+    o.seeds = seeds;
+    o.offsets = offsets;
+    std::vector<std::vector<double>> p, rest;
+    const auto row_of = [&](const std::vector<float>& from, std::int64_t r) {
+      return std::vector<float>(from.begin() + r * cols, from.begin() + (r + 1) * cols);
+    };
+    for (std::int64_t i = 0; i < places; ++i) {
+      p.push_back(sampler(row_of(target, i)).probabilities(o));
+      rest.push_back(i < drafts ? sampler(row_of(draft, i)).probabilities(o) : p.back());
+    }
+    for (const bool by_ratio : {true, false}) {
+      verify(q, x, by_ratio ? const_matrix_ref(d) : const_matrix_ref{},
+             matrix_view<const std::int32_t>(drafted.data(), chains, drafts), to, accepted, o);
+      CAPTURE(chains);
+      CAPTURE(by_ratio);
+      std::int64_t reached = chains;
+      for (std::int64_t i = 0; i < places; ++i) {
+        std::vector<std::int64_t> counts(cols);
+        std::int64_t taken = 0;
+        for (std::int64_t c = 0; c < chains; ++c) {
+          const std::int32_t token = tokens[static_cast<std::size_t>(c * places + i)];
+          const std::int32_t length = accepted[static_cast<std::size_t>(c)];
+          REQUIRE((token < 0) == (i > length));
+          if (token >= 0) {
+            ++counts[static_cast<std::size_t>(token)];
+          }
+          taken += length > i ? 1 : 0;
+        }
+        const auto n = static_cast<double>(reached);
+        const auto at = static_cast<std::size_t>(i);
+        CAPTURE(i);
+        for (std::size_t t = 0; t < cols; ++t) {
+          REQUIRE((p[at][t] > 0 || counts[t] == 0));
+        }
+        CHECK(std::abs(fit_of(counts, p[at], n).chi_square) < 3.5);
+        double common = 0;
+        for (std::size_t t = 0; t < cols; ++t) {
+          common += std::min(p[at][t], rest[at][t]);
+        }
+        if (i < drafts && by_ratio) {  // accepted as often as the two have in common
+          CHECK(std::abs(static_cast<double>(taken) - common * n) <
+                3.5 * std::sqrt(n * common * (1 - common)));
+        } else if (i < drafts) {
+          CHECK(static_cast<double>(taken) >
+                n * common / (2 - common) - 3.5 * std::sqrt(n * common * (1 - common)));
+        }
+        reached = taken;
+      }
+    }
+  }
+}
+
 TEST_CASE("the words of neighbouring tokens do not go along with each other") {
   constexpr std::int64_t n = 1'000'000;
   const core::sampling::noise noise = {21, 22, 0};

@@ -139,6 +139,32 @@ TEST_CASE("rows of special values") {
   CHECK(read_npy(directory.path("t.indices.npy")).values == std::vector<double>{4300000, 7, 0});
 }
 
+// The same elements in half the bytes are worked on by whole rows.
+TEST_CASE("sampling from several blocks of columns") {
+  const work_directory directory;
+  array x = random_array(dtype::f16, {2, 5000000}, 64);
+  write_file(directory.path("short.npy"), npy_bytes(x));
+  x.type = dtype::f32;
+  write_file(directory.path("long.npy"), npy_bytes(x));
+  for (const std::vector<std::string>& filters :
+       {std::vector<std::string>{"--temperature", "0.5"},
+        {"--top-k", "50", "--top-p", "0.75", "--min-p", "0.01"},
+        {"--top-k", "9", "--top-p", "0.75", "--joint"},
+        {"--top-p", "0.75"}}) {
+    for (const char* rows : {"short", "long"}) {
+      std::vector<std::string> command = {"sample",   std::string(rows) + ".npy",
+                                          "-n",       "3",
+                                          "-o",       std::string(rows) + ".tokens.npy",
+                                          "--seed",   "9",
+                                          "--offset", "3"};
+      command.insert(command.end(), filters.begin(), filters.end());
+      run_well(directory, command);
+    }
+    CHECK(read_file(directory.path("short.tokens.npy")) ==
+          read_file(directory.path("long.tokens.npy")));
+  }
+}
+
 TEST_CASE("memory does not grow with the row") {
   const work_directory directory;
   // 1.2 GB of zeros, as a file with nothing in it; softmax on a quarter, as it writes as much.
@@ -155,6 +181,8 @@ TEST_CASE("memory does not grow with the row") {
             250000000);
       CHECK(read_npy(directory.path("t.indices.npy")).values == std::vector<double>{0, 1, 2});
     } else {
+      CHECK(peak_of(directory, {"sample", "x.npy", "-o", "s.npy"}, "s.npy") < 250000000);
+      CHECK(read_npy(directory.path("s.npy")).values[0] < static_cast<double>(cols));
       CHECK(peak_of(directory, {"softmax", "x.npy", "-o", "y.npy"}, "y.npy") < 250000000);
       const std::string y = read_file(directory.path("y.npy"));
       float last = 0;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The laws on the states of core: (max, sum), attention's, a scan's, and sorted lists of a run-time
-// length.
+// The laws on the states of core: (max, sum), attention's, a scan's, sorted lists of a run-time
+// length, and sampling's.
 #include <core/attention.hpp>
 #include <core/monoid.hpp>
 #include <core/reference.hpp>
+#include <core/sample_state.hpp>
 #include <core/scan_state.hpp>
 #include <core/topk.hpp>
 
@@ -114,6 +115,60 @@ struct list_kind {
   }
 };
 
+/// sample_state, whose bits do not depend on the tree at all.
+template <class T>
+struct sample_monoid {
+  using value_type = softfold::sample_state;
+  core::sampling::parameters parameters;
+
+  [[nodiscard]] value_type identity() const {
+    return core::sampling::empty_state<T>(parameters, 1, 0);
+  }
+  [[nodiscard]] static value_type combine(value_type a, const value_type& b) {
+    core::sampling::combine(a, b);
+    return a;
+  }
+};
+
+template <class T>
+struct sample_kind {
+  using real = T;
+  using state = softfold::sample_state;
+  sample_monoid<T> monoid;
+
+  [[nodiscard]] std::optional<state> fold(const std::vector<T>& row, columns part) const {
+    std::sort(part.begin(), part.end());
+    core::sampling::state_fold<T> folded(core::sampling::empty_state<T>(monoid.parameters, 1, 0));
+    const core::sampling::noise noise = {monoid.parameters.seed, monoid.parameters.offset, 1};
+    for (const std::int64_t column : part) {
+      folded.add(row[static_cast<std::size_t>(column)], column,
+                 static_cast<std::uint32_t>(core::sampling::random_bits(noise, column) >> 48));
+    }
+    return folded.finished();
+  }
+  [[nodiscard]] std::string wrong(const state& found, const std::vector<T>& row, int) const {
+    columns all(row.size());
+    std::iota(all.begin(), all.end(), 0);
+    state s = found;
+    state expected = *fold(row, all);
+    if (std::isnan(s.largest) && std::isnan(expected.largest)) {
+      s.largest = expected.largest = 0;
+    }
+    if (!(s == expected)) {
+      return "not the whole row's state";
+    }
+    const exact_fold exact = fold_exactly(row, 1);
+    if (exact.nan || !std::isfinite(exact.max)) {
+      return "";
+    }
+    const double log =
+        found.largest + core::sampling::relative_to(found.raw_sum, found.largest).log();
+    const double error = std::abs(log - static_cast<double>(exact.lse));
+    return error <= 0x1p-51 * (2 + std::abs(log)) ? ""
+                                                  : "logsumexp off by " + std::to_string(error);
+  }
+};
+
 /// Attention's state, of three values for each element: 1, its column's parity, and alternating
 /// signs.
 template <class T>
@@ -188,6 +243,37 @@ TEST_CASE_TEMPLATE("the laws: sorted lists", T, float, double) {
   check_laws(list_kind<T, 1>{}, 12);
   check_laws(list_kind<T, 6>{}, 13);
   check_laws(list_kind<T, 40>{}, 14);
+}
+
+TEST_CASE_TEMPLATE("the laws: sampling's states", T, float, double) {
+  for (const double temperature : {1.0, 0.37, 0.0, 1e300}) {
+    check_laws(sample_kind<T>{{{.temperature = temperature, .seed = 7, .offset = 3}}}, 18);
+  }
+}
+
+// Magnitudes at which exponents overflow every type, and steps where a digit's place changes.
+TEST_CASE("sums of exponentials: exact logarithms at any magnitude") {
+  std::mt19937_64 random(19);
+  std::uniform_real_distribution<double> below(0, 3);
+  for (const double at : {0.0, -1.0, 22.18, 22.1809, -709.0, 1e3, 1e6, -1e9, 1e12, 0x1p49, 0x1p51,
+                          -0x1p60, 1e300, -1e300}) {
+    softfold::exponential_sum sum;
+    long double exact = 0;
+    double largest = -std::numeric_limits<double>::infinity();
+    for (int i = 0; i < 1000; ++i) {
+      const double z = at - (std::abs(at) < 0x1p50 ? below(random) : 0);
+      largest = std::max(largest, z);
+      exact += std::exp(static_cast<long double>(z) - static_cast<long double>(at));
+      core::sampling::add_term(sum, z);
+    }
+    const double log = core::sampling::relative_to(sum, largest).log();
+    const auto expected = static_cast<double>(
+        std::log(exact) + (static_cast<long double>(at) - static_cast<long double>(largest)));
+    CAPTURE(at);
+    CHECK(std::abs(log - expected) <= 0x1p-50 + std::abs(at) * 0x1p-80);
+    CHECK(core::sampling::relative_to(sum, largest).value() ==
+          doctest::Approx(std::exp(expected)).epsilon(1e-13));
+  }
 }
 
 TEST_CASE("lists of ties, absent entries and any numbers in them, against a plain sort") {

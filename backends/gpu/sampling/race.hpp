@@ -101,9 +101,11 @@ struct race {
             noisy, limits};
   }
 
+  /// +infinity stays it, whatever the scale: kind_of reads it from the key.
   [[nodiscard]] __device__ double z_of(float element) const {
-    return noisy ? core::sampling::scaled(scale, static_cast<double>(element))
-                 : static_cast<double>(element);
+    return noisy && element < infinity<float>
+               ? core::sampling::scaled(scale, static_cast<double>(element))
+               : static_cast<double>(element);
   }
   [[nodiscard]] __device__ bool allows(float element, std::int64_t column) const {
     return !limited || limits->allow(element, column, z_of(element));

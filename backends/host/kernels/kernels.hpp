@@ -38,6 +38,7 @@ constexpr input_kernels input_kernels_of() {
       .topk = topk_rows_kernel<T>(),
       .race = sampling_kernels<T>::race,
       .fold_and_race = sampling_kernels<T>::fold_and_race,
+      .fold_sample = sampling_kernels<T>::fold_sample,
       .weights = sampling_kernels<T>::weights,
   };
 }

@@ -6,6 +6,7 @@
 #include <backends/host/kernels/fold.hpp>
 #include <backends/host/kernels/lanes.hpp>
 
+#include <core/sample_state.hpp>
 #include <core/sampling.hpp>
 
 namespace softfold {
@@ -208,6 +209,33 @@ struct sampling_kernels {
                                                           segment, beside)
                       : fold_segment<true, false, false>(one_row<T>{in}, n, scale, none, none,
                                                          segment, beside);
+  }
+
+  struct widened {
+    const A* x;
+    std::int64_t first;
+    SOFTFOLD_INLINE A operator()(std::int64_t column) const { return x[column - first]; }
+  };
+
+  static void fold_sample(const void* x, std::int64_t n, std::int64_t column, sample_state* state) {
+    namespace sampling = core::sampling;
+    constexpr std::int64_t most = 512;
+    alignas(64) A part[unsigned{most} + V::lanes];
+    const T* const in = static_cast<const T*>(x);
+    sampling::state_fold<A> fold(*state);
+    const sampling::noise noise = sampling::noise_of(*state);
+    for (std::int64_t begin = 0; begin < n; begin += most) {
+      const std::int64_t count = n - begin < most ? n - begin : most;
+      for (std::int64_t i = 0; i < count; i += V::lanes) {
+        const std::int64_t left = count - i;
+        (left >= V::lanes ? V::load(in + begin + i)
+                          : V::load(in + begin + i, static_cast<int>(left), V(A{0})))
+            .store(part + i);
+      }
+      const std::int64_t first = column + begin;
+      sampling::add_columns(fold, noise, widened{part, first}, first, first + count, 0, 1);
+    }
+    *state = fold.finished();
   }
 
   using W = vec<double>;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <softfold/config.hpp>
+#include <softfold/sample_state.hpp>
 
 #include <cstdint>
 
@@ -268,6 +269,8 @@ struct input_kernels {
   /// fold; what ran has run then.
   bool (*fold_and_race)(const void* x, std::int64_t n, double scale, std::int64_t column,
                         segment_state* segment, race_state* state);
+  /// Adds x[0, n), of which x[0] has that column, to the state of columns before it or of none.
+  void (*fold_sample)(const void* x, std::int64_t n, std::int64_t column, sample_state* state);
   /// Weights and bins of x[0, n), n <= segment_columns, as core::sampling has them: 2^52 plus the
   /// integer each, so that it stands in the low bits. Both have room for whole vectors.
   void (*weights)(const void* x, std::int64_t n, double scale, double largest, double* weights,
