@@ -106,9 +106,10 @@ class state_fold {
     }
     const double key = key_of(z, all_bits(noise_of(state_), column, bits));
     if (key > state_.key) {
-      state_.key = key;
-      state_.value = wide;
+      // The column not last, as above: one store for both would keep the state in memory.
       state_.column = column;
+      state_.value = wide;
+      state_.key = key;
     }
   }
 
