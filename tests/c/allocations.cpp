@@ -186,6 +186,14 @@ struct arguments {
   static softfold_vector vector(std::vector<float>& data, std::int64_t count) {
     return {data.data(), count, SOFTFOLD_F32, 0};
   }
+  /// Tokens of head_dim elements each, one head.
+  static constexpr std::int64_t head_dim = 4;
+  static softfold_tensor tensor(std::vector<float>& data, std::int64_t tokens) {
+    return {data.data(),  1, 1, tokens, head_dim, tokens * head_dim, tokens * head_dim, head_dim,
+            SOFTFOLD_F32, 0};
+  }
+  softfold_tensor keys() { return tensor(x, s.rows * s.cols / head_dim); }
+
   static bytes bytes_of_states(const softfold_row_states* from) {
     std::size_t length = 0;
     REQUIRE(softfold_row_states_to_bytes(from, nullptr, 0, &length) == SOFTFOLD_SUCCESS);
@@ -295,6 +303,59 @@ const function functions[] = {
        options.logits = &logits;
        options.lse = &lse;
        return softfold_softmax_topk(a.queue, &x, &values, &indices, &options);
+     },
+     true},
+    {"scan",
+     [](arguments& a) {
+       const softfold_matrix x = a.matrix(a.x, a.s.cols);
+       const softfold_matrix y = a.matrix(a.y, a.s.cols);
+       return softfold_scan(a.queue, &x, &y, nullptr);
+     },
+     true},
+    {"topk_with_options",  // of edited rows
+     [](arguments& a) {
+       const softfold_matrix x = a.matrix(a.x, a.s.cols);
+       const softfold_matrix values = a.matrix(a.values, a.s.k);
+       const softfold_matrix indices = a.matrix(a.indices, a.s.k);
+       softfold_row_edits edits = SOFTFOLD_ROW_EDITS_INIT;
+       edits.softcap = 5;
+       softfold_topk_options options = SOFTFOLD_TOPK_OPTIONS_INIT;
+       options.edits = &edits;
+       return softfold_topk_with_options(a.queue, &x, &values, &indices, &options);
+     },
+     true},
+    {"attention",
+     [](arguments& a) {
+       const softfold_tensor query = a.tensor(a.x, a.s.rows);
+       const softfold_tensor key = a.keys();
+       const softfold_tensor out = a.tensor(a.values, a.s.rows);
+       return softfold_attention(a.queue, &query, &key, &key, &out, nullptr);
+     },
+     true},
+    {"fold_attention",
+     [](arguments& a) {
+       const softfold_tensor query = a.tensor(a.x, a.s.rows);
+       const softfold_tensor key = a.keys();
+       const softfold_tensor weighted = a.tensor(a.values, a.s.rows);
+       const softfold_vector states = a.vector(a.pairs, a.s.rows);
+       return softfold_fold_attention(a.queue, &query, &key, &key, &states, &weighted, nullptr);
+     },
+     true},
+    {"combine_attention",
+     [](arguments& a) {
+       const softfold_vector more = a.vector(a.more_pairs, a.s.rows);
+       const softfold_tensor more_weighted = a.tensor(a.more_values, a.s.rows);
+       const softfold_vector states = a.vector(a.pairs, a.s.rows);
+       const softfold_tensor weighted = a.tensor(a.values, a.s.rows);
+       return softfold_combine_attention(a.queue, &more, &more_weighted, &states, &weighted);
+     }},
+    {"normalize_attention",
+     [](arguments& a) {
+       const softfold_vector states = a.vector(a.pairs, a.s.rows);
+       const softfold_tensor weighted = a.tensor(a.values, a.s.rows);
+       const softfold_tensor out = a.tensor(a.logits, a.s.rows);
+       return softfold_normalize_attention(a.queue, &states, &weighted, &out,
+                                           SOFTFOLD_EMPTY_ROW_ZERO);
      },
      true},
     {"sample",
