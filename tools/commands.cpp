@@ -24,10 +24,22 @@ void add_threads(CLI::App& command, int& threads) {
       });
 }
 
-void add_no_sync(CLI::App& command, bool& sync) {
+void add_no_sync(CLI::App& command, std::initializer_list<bool*> syncs) {
   command.add_flag_callback(
-      "--no-sync", [&sync] { sync = false; },
+      "--no-sync",
+      [all = std::vector(syncs)] {
+        for (bool* const sync : all) {
+          *sync = false;
+        }
+      },
       "Do not wait until the result is on the disk: faster, but a power failure may lose it");
+}
+
+std::string finite_number(const std::string& text) {
+  double value = 0;
+  return CLI::detail::lexical_cast(text, value) && std::isfinite(value)
+             ? std::string()
+             : text + " is not a finite number";
 }
 
 void add_input(CLI::App& command, matrix_options& options) {
@@ -39,15 +51,9 @@ void add_input(CLI::App& command, matrix_options& options) {
 }
 
 void add_numeric_options(CLI::App& command, matrix_options& options) {
-  const auto finite = [](const std::string& text) {
-    double value = 0;
-    return CLI::detail::lexical_cast(text, value) && std::isfinite(value)
-               ? std::string()
-               : text + " is not a finite number";
-  };
   command.add_option("--scale", options.scale, "Multiply every element by S, 1/temperature")
       ->type_name("S")
-      ->check(finite);
+      ->check(finite_number);
   command.add_flag("--bf16", options.bf16,
                    "Read uint16 elements as bfloat16, and write bfloat16 as uint16");
   add_threads(command, options.threads);

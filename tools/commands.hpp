@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -19,6 +20,7 @@ void add_softmax(CLI::App& app);
 void add_logsumexp(CLI::App& app);
 void add_topk(CLI::App& app);
 void add_sample(CLI::App& app);
+void add_attention(CLI::App& app);
 void add_fold(CLI::App& app);
 void add_merge(CLI::App& app);
 void add_finish(CLI::App& app);
@@ -36,8 +38,10 @@ std::string version_text();
 
 void add_version(CLI::App& command);
 void add_threads(CLI::App& command, int& threads);
-/// --no-sync, which clears `sync`.
-void add_no_sync(CLI::App& command, bool& sync);
+/// --no-sync, which clears them.
+void add_no_sync(CLI::App& command, std::initializer_list<bool*> syncs);
+/// A check of an option's value: what is wrong with it, or nothing.
+std::string finite_number(const std::string& text);
 void add_input(CLI::App& command, matrix_options& options);
 void add_numeric_options(CLI::App& command, matrix_options& options);
 

@@ -130,7 +130,7 @@ void add_finish(CLI::App& app) {
   add_choice(command, "--empty-row", options.empty_row,
              {{"nan", softfold::empty_row::nan}, {"zero", softfold::empty_row::zero}},
              "The probabilities of a row of -infinity only: NaN (default) or 0");
-  add_no_sync(command, options.stem.sync);
+  add_no_sync(command, {&options.stem.sync});
   add_list_options(command, options.labels, options.row_labels, options.format);
   add_threads(command, options.threads);
   add_version(command);

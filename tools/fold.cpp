@@ -82,7 +82,7 @@ void add_fold(CLI::App& app) {
                   "Which column of the whole row the file's first one is; 0 (default): its first")
       ->type_name("N")
       ->check(not_negative());
-  add_no_sync(command, options.output.sync);
+  add_no_sync(command, {&options.output.sync});
   add_edit_options(command, options.edits);
   add_numeric_options(command, options);
 }

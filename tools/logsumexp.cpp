@@ -50,7 +50,7 @@ void add_logsumexp(CLI::App& app) {
                   "float64 input")
       ->type_name("OUT.npy")
       ->required();
-  add_no_sync(command, options.output.sync);
+  add_no_sync(command, {&options.output.sync});
   add_edit_options(command, options.edits);
   add_numeric_options(command, options);
 }

@@ -40,7 +40,9 @@ void refuse_empty_values(CLI::App& command) {
 
 int run(int argc, char** argv) {
   using namespace softfold::tool;
-  CLI::App app("Softmax, logsumexp and top-k of the rows of NumPy files of any size.", "softfold");
+  CLI::App app(
+      "Softmax, logsumexp, top-k and sampling of the rows of NumPy files of any size; attention.",
+      "softfold");
   app.require_subcommand(0, 1);
   add_version(app);
   add_info(app);
@@ -48,6 +50,7 @@ int run(int argc, char** argv) {
   add_logsumexp(app);
   add_topk(app);
   add_sample(app);
+  add_attention(app);
   add_fold(app);
   add_merge(app);
   add_finish(app);

@@ -96,7 +96,7 @@ void add_merge(CLI::App& app) {
   command.add_option("-o,--output", options.output.path, "File of states")
       ->type_name("STATE")
       ->required();
-  add_no_sync(command, options.output.sync);
+  add_no_sync(command, {&options.output.sync});
   add_threads(command, options.threads);
   add_version(command);
 }

@@ -164,7 +164,7 @@ void add_sample(CLI::App& app) {
       ->type_name("OUT.npy");
   command.add_option("--labels", options.labels, "Print line i of FILE for column i")
       ->type_name("FILE");
-  add_no_sync(command, options.output.sync);
+  add_no_sync(command, {&options.output.sync});
   add_edit_options(command, options.edits);
   command.add_flag("--bf16", options.bf16, "Read uint16 elements as bfloat16");
   add_threads(command, options.threads);

@@ -62,7 +62,7 @@ void add_softmax(CLI::App& app) {
              "What a row of -infinity only gives: NaN (default), or 0 (-infinity with --log)");
   add_choice(command, "--out-dtype", options.f32_output, {{"same", false}, {"f32", true}},
              "Element type of the result: the input's (default) or float32");
-  add_no_sync(command, options.output.sync);
+  add_no_sync(command, {&options.output.sync});
   add_edit_options(command, options.edits);
   add_numeric_options(command, options);
 }

@@ -163,7 +163,7 @@ void add_topk(CLI::App& app) {
   command.add_flag("--logits", options.logits,
                    "Also print the elements, or write STEM.logits.npy, of the type of the "
                    "probabilities");
-  add_no_sync(command, options.stem.sync);
+  add_no_sync(command, {&options.stem.sync});
   add_edit_options(command, options.edits);
   add_list_options(command, options.labels, options.row_labels, options.format);
   add_numeric_options(command, options);

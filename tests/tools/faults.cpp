@@ -127,6 +127,9 @@ const std::vector<tried_command> commands = {
     {{"merge", "x.st", "y.st", "-o", "all.st"}, {"all.st"}},
     {{"finish", "x.st", "-o", "f", "--logits", "--format", "csv"},
      {"f.logsumexp.npy", "f.probabilities.npy", "f.indices.npy", "f.logits.npy"}},
+    {{"sample", "x.npy", "-n", "2", "-o", "tokens.npy"}, {"tokens.npy"}},
+    {{"attention", "x.npy", "x.npy", "x.npy", "-o", "o.npy", "--lse", "lse.npy"},
+     {"o.npy", "lse.npy"}},
 };
 
 }  // namespace
