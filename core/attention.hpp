@@ -141,36 +141,115 @@ SOFTFOLD_HD inline A logsumexp_of(const max_sum<A>& s) {
 
 // ---- A query.
 
+/// Tokens that attend to each other: a batch, or one of several sequences that are packed.
+struct attention_sequence {
+  std::int64_t batch;        ///< of the tensors
+  std::int64_t number;       ///< of key_lengths
+  std::int64_t first_query;  ///< of the tensors' tokens
+  std::int64_t queries;
+  std::int64_t first_key;
+  std::int64_t keys;
+
+  SOFTFOLD_HD static attention_sequence of(const attention_problem& p, std::int64_t number) {
+    if (!p.is_packed()) {
+      return {number, number, 0, p.q.tokens, 0, p.k.tokens};
+    }
+    const attention_options& o = p.options;
+    const std::int64_t query = start(o.query_starts, number, p.q.tokens);
+    const std::int64_t queries = start(o.query_starts, number + 1, p.q.tokens) - query;
+    const std::int64_t key = start(o.key_starts, number, p.k.tokens);
+    const std::int64_t keys = start(o.key_starts, number + 1, p.k.tokens) - key;
+    const std::int64_t most = p.most_keys();
+    return {
+        0, number, query, queries > 0 ? queries : 0, key, keys < 0 ? 0 : keys > most ? most : keys};
+  }
+  /// That of a token of a batch; without queries if there is none.
+  SOFTFOLD_HD static attention_sequence with_token(const attention_problem& p, std::int64_t batch,
+                                                   std::int64_t token) {
+    if (!p.is_packed()) {
+      return of(p, batch);
+    }
+    attention_sequence s = with_unit(p, token, 1, 0);
+    if (token < s.first_query || token >= s.first_query + s.queries) {
+      s.queries = 0;
+    }
+    return s;
+  }
+
+  /// Blocks of `rows` rows, rows those of a key head: each block has those of one sequence. There
+  /// are fewer blocks than this, and what sequences leave of them is empty.
+  SOFTFOLD_HD static std::int64_t most_blocks(const attention_problem& p, std::int64_t rows) {
+    const std::int64_t all = p.group() * p.q.tokens;
+    return p.is_packed() ? all / rows + p.sequences() : (all + rows - 1) / rows;
+  }
+  /// The sequence of a packed problem's block, and its first row there, which may be past the last.
+  SOFTFOLD_HD static attention_sequence with_block(const attention_problem& p, std::int64_t block,
+                                                   std::int64_t rows, std::int64_t& first_row) {
+    const attention_sequence s = with_unit(p, block, rows, 1);
+    first_row = (block - block_of(p, s.number, rows, 1)) * rows;
+    return s;
+  }
+
+ private:
+  SOFTFOLD_HD static std::int64_t start(const const_vector_ref& starts, std::int64_t i,
+                                        std::int64_t tokens) {
+    const std::int64_t given = integer_at(starts.data, starts.type, i);
+    return given < 0 ? 0 : given > tokens ? tokens : given;
+  }
+  /// The first block of a sequence: one more for each, as its last may be part of one.
+  SOFTFOLD_HD static std::int64_t block_of(const attention_problem& p, std::int64_t number,
+                                           std::int64_t rows, int more) {
+    const std::int64_t group = more == 0 ? 1 : p.group();
+    return start(p.options.query_starts, number, p.q.tokens) * group / rows + number * more;
+  }
+  /// The last sequence whose first block is not after that one.
+  SOFTFOLD_HD static attention_sequence with_unit(const attention_problem& p, std::int64_t block,
+                                                  std::int64_t rows, int more) {
+    std::int64_t low = 0;
+    std::int64_t high = p.sequences();
+    while (high - low > 1) {
+      const std::int64_t middle = low + (high - low) / 2;
+      if (block_of(p, middle, rows, more) <= block) {
+        low = middle;
+      } else {
+        high = middle;
+      }
+    }
+    return of(p, low);
+  }
+};
+
 /// A query of a head of a batch: which keys it may see, and what its products become.
 template <class A>
 struct attention_row {
-  std::int64_t batch;
+  std::int64_t batch;  ///< of the tensors, as the token
   std::int64_t head;
   std::int64_t token;
-  std::int64_t first;  ///< keys [first, end) of the call's exist, as far as masks and lengths go
+  std::int64_t first;  ///< keys [first, end) of its sequence exist, as far as masks and lengths go
   std::int64_t end;
-  std::int64_t position;  ///< the query's, counted like the call's keys
+  std::int64_t position;  ///< the query's, counted like the sequence's keys
   const void* bias;       ///< of its keys, or null
   dtype bias_type;
   A scale;
   A softcap;
   A slope;
 
-  SOFTFOLD_HD static attention_row of(const attention_problem& p, std::int64_t batch,
+  /// Query `token` of a sequence.
+  SOFTFOLD_HD static attention_row of(const attention_problem& p, const attention_sequence& s,
                                       std::int64_t head, std::int64_t token) {
     const attention_options& o = p.options;
     const std::int64_t whole = o.key_lengths.data == nullptr
-                                   ? o.key_offset + p.k.tokens
-                                   : integer_at(o.key_lengths.data, o.key_lengths.type, batch);
+                                   ? o.key_offset + s.keys
+                                   : integer_at(o.key_lengths.data, o.key_lengths.type, s.number);
     // A length is data: no sum of it leaves 64 bits.
     constexpr std::int64_t farthest = std::int64_t{1} << 60;
     const std::int64_t length = whole < 0 ? 0 : whole > farthest ? farthest : whole;
     std::int64_t position = token + o.query_offset - o.key_offset;
     if (o.corner == causal::bottom_right) {
-      position += length - p.q.tokens;
+      position += length - s.queries;
     }
     std::int64_t first = 0;
-    std::int64_t end = least(length - o.key_offset, p.k.tokens);
+    std::int64_t end = least(length - o.key_offset, s.keys);
     if (o.corner != causal::none) {
       end = least(end, position + 1);
     }
@@ -181,12 +260,12 @@ struct attention_row {
       first = position - o.window_left;
     }
     const const_tensor_ref& b = o.bias;
-    const std::int64_t bias_at = (b.batches == 1 ? 0 : batch * b.batch_stride) +
+    const std::int64_t bias_at = (b.batches == 1 ? 0 : s.batch * b.batch_stride) +
                                  (b.heads == 1 ? 0 : head * b.head_stride) +
                                  (b.tokens == 1 ? 0 : token * b.token_stride);
-    return {batch,
+    return {s.batch,
             head,
-            token,
+            s.first_query + token,
             first,
             end > first ? end : first,
             position,
@@ -200,13 +279,6 @@ struct attention_row {
                 ? A{0}
                 : real_at<A>(o.alibi_slopes.data, o.alibi_slopes.type, head)};
   }
-  /// The same by the row's number in [B, Hq, Sq].
-  SOFTFOLD_HD static attention_row of(const attention_problem& p, std::int64_t row) {
-    const std::int64_t token = row % p.q.tokens;
-    const std::int64_t head = row / p.q.tokens;
-    return of(p, head / p.q.heads, head % p.q.heads, token);
-  }
-
   /// The score of a key, given q k; -infinity if the key does not exist.
   [[nodiscard]] SOFTFOLD_HD A score(A product, std::int64_t key) const {
     constexpr A none = -std::numeric_limits<A>::infinity();

@@ -26,9 +26,27 @@ struct attention_problem {
   double scale = 1;
 
   [[nodiscard]] SOFTFOLD_HD std::int64_t rows() const { return q.batches * q.heads * q.tokens; }
+  [[nodiscard]] bool has_work() const { return rows() > 0 && sequences() > 0; }
+  [[nodiscard]] SOFTFOLD_HD bool is_packed() const { return options.query_starts.data != nullptr; }
+  /// What attends to itself alone.
+  [[nodiscard]] SOFTFOLD_HD std::int64_t sequences() const {
+    return is_packed() ? options.query_starts.size - 1 : q.batches;
+  }
+  /// No sequence has more of them, as far as the host knows.
+  [[nodiscard]] SOFTFOLD_HD std::int64_t most_queries() const {
+    return most(options.most_queries, q.tokens);
+  }
+  [[nodiscard]] SOFTFOLD_HD std::int64_t most_keys() const {
+    return most(options.most_keys, k.tokens);
+  }
   /// Query heads that share a key head.
   [[nodiscard]] SOFTFOLD_HD std::int64_t group() const {
     return k.heads == 0 ? 1 : q.heads / k.heads;
+  }
+
+ private:
+  [[nodiscard]] SOFTFOLD_HD std::int64_t most(std::int64_t given, std::int64_t tokens) const {
+    return is_packed() && given > 0 && given < tokens ? given : tokens;
   }
 };
 
@@ -219,6 +237,18 @@ inline const_matrix_ref check_heads(argument arg, const const_vector_ref& v, std
   return check_vector(arg, v.data, v.type, v.size, heads);
 }
 
+inline const_matrix_ref check_starts(argument arg, const const_vector_ref& v) {
+  if (!is_given(v)) {
+    return {};
+  }
+  check_index_type(arg, v.type);
+  if (v.size < 1) {
+    fail(errc::invalid_argument, arg, ".size", std::to_string(v.size),
+         "1 or more: the number of sequences and 1");
+  }
+  return check_vector(arg, v.data, v.type, v.size, v.size);
+}
+
 /// The scale, and options as they are used; what of them is memory may not be an output.
 inline attention_problem checked_attention_options(attention_problem p,
                                                    std::initializer_list<operand> outputs) {
@@ -255,14 +285,30 @@ inline attention_problem checked_attention_options(attention_problem p,
            "at most 2^60");
     }
   }
+  const const_matrix_ref query_starts = check_starts({name, "query_starts"}, o.query_starts);
+  const const_matrix_ref key_starts = check_starts({name, "key_starts"}, o.key_starts);
+  if (is_given(o.query_starts) || is_given(o.key_starts)) {
+    check_size({name, "key_starts"}, ".size", o.key_starts.size, o.query_starts.size,
+               "that of query_starts");
+    check_size({name, "query"}, ".batches", p.q.batches, 1, "as tokens are packed");
+    if (is_given(o.bias)) {
+      fail(errc::invalid_argument, {name, "bias"}, "", "given", "none, as tokens are packed");
+    }
+  }
+  for (const auto& [argument_name, most] :
+       {std::pair{"most_queries", o.most_queries}, std::pair{"most_keys", o.most_keys}}) {
+    if (most < 0) {
+      fail(errc::invalid_argument, {name, argument_name}, "", std::to_string(most), "0 or more");
+    }
+  }
   const const_matrix_ref slopes = check_heads({name, "alibi_slopes"}, o.alibi_slopes, p.q.heads);
   const const_matrix_ref sinks = check_heads({name, "sinks"}, o.sinks, p.q.heads);
   const_matrix_ref lengths;
   if (is_given(o.key_lengths)) {
     const argument arg{name, "key_lengths"};
     check_index_type(arg, o.key_lengths.type);
-    lengths =
-        check_vector(arg, o.key_lengths.data, o.key_lengths.type, o.key_lengths.size, p.q.batches);
+    lengths = check_vector(arg, o.key_lengths.data, o.key_lengths.type, o.key_lengths.size,
+                           p.sequences());
   }
   if (is_given(o.bias)) {
     const argument arg{name, "bias"};
@@ -284,8 +330,8 @@ inline attention_problem checked_attention_options(attention_problem p,
   for (const operand& input :
        {operand{"query", covering_matrix(p.q)}, operand{"key", covering_matrix(p.k)},
         operand{"value", covering_matrix(p.v)}, operand{"bias", covering_matrix(o.bias)},
-        operand{"alibi_slopes", slopes}, operand{"sinks", sinks},
-        operand{"key_lengths", lengths}}) {
+        operand{"alibi_slopes", slopes}, operand{"sinks", sinks}, operand{"key_lengths", lengths},
+        operand{"query_starts", query_starts}, operand{"key_starts", key_starts}}) {
     check_overlap(name, input, outputs, false);
   }
   return p;

@@ -252,7 +252,11 @@ struct arguments {
             .query_offset = o.query_offset,
             .sinks = optional_vector("sinks", o.sinks),
             .empty_row = policy_of(function, o.empty_row),
-            .lse = optional_tensor("lse", o.lse)};
+            .lse = optional_tensor("lse", o.lse),
+            .query_starts = optional_vector("query_starts", o.query_starts),
+            .key_starts = optional_vector("key_starts", o.key_starts),
+            .most_queries = o.most_queries,
+            .most_keys = o.most_keys};
   }
   [[nodiscard]] logsumexp_options logsumexp(const softfold_logsumexp_options* given) const {
     const auto o = options(given, softfold_logsumexp_options SOFTFOLD_LOGSUMEXP_OPTIONS_INIT);

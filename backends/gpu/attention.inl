@@ -57,13 +57,26 @@ struct attention_parts {
   std::int64_t blocks;  ///< of rows, for each key head of a batch
 };
 
-/// Row `row` of those of a key head.
+/// Row `row` of those of a key head in a sequence.
 template <class A>
 __device__ inline core::attention_row<A> row_of(const core::attention_problem& p,
-                                                std::int64_t batch, std::int64_t key_head,
-                                                std::int64_t row) {
+                                                const core::attention_sequence& in,
+                                                std::int64_t key_head, std::int64_t row) {
   const std::int64_t group = p.group();
-  return core::attention_row<A>::of(p, batch, key_head * group + row % group, row / group);
+  return core::attention_row<A>::of(p, in, key_head * group + row % group, row / group);
+}
+
+/// The sequence of a block of rows, and its first row there.
+__device__ inline core::attention_sequence sequence_of_block(const core::attention_problem& p,
+                                                             std::int64_t batch,
+                                                             std::int64_t row_block,
+                                                             std::int64_t rows,
+                                                             std::int64_t& first_row) {
+  if (p.is_packed()) {
+    return core::attention_sequence::with_block(p, row_block, rows, first_row);
+  }
+  first_row = row_block * rows;
+  return core::attention_sequence::of(p, batch);
 }
 
 /// One of the two types that an output has.
@@ -164,14 +177,19 @@ __global__ void __launch_bounds__(threads)
   const std::int64_t row_block = block % parts.blocks;
   block /= parts.blocks;
   const std::int64_t key_head = block % p.k.heads;
-  const std::int64_t batch = block / p.k.heads;
-  const std::int64_t first_row = row_block * Shape::rows;
-  const std::int64_t all_rows = p.group() * p.q.tokens;
+  std::int64_t first_row = 0;
+  const core::attention_sequence in =
+      sequence_of_block(p, block / p.k.heads, row_block, Shape::rows, first_row);
+  const std::int64_t batch = in.batch;
+  const std::int64_t all_rows = p.group() * in.queries;
+  if (first_row >= all_rows) {
+    return;  // a packed sequence leaves a block
+  }
 
   if (thread < Shape::rows) {
     // Rows past the last are the last without keys.
     const std::int64_t row = first_row + thread;
-    core::attention_row<A> own = row_of<A>(p, batch, key_head, row < all_rows ? row : all_rows - 1);
+    core::attention_row<A> own = row_of<A>(p, in, key_head, row < all_rows ? row : all_rows - 1);
     if (row >= all_rows) {
       own.end = own.first;
     }
@@ -184,7 +202,7 @@ __global__ void __launch_bounds__(threads)
   std::int64_t end = chunk * parts.chunk_keys;
   {
     const std::int64_t begin = end;
-    const std::int64_t past = first < p.k.tokens ? first : p.k.tokens;
+    const std::int64_t past = first < in.keys ? first : in.keys;
     for (int r = 0; r < Shape::rows; ++r) {
       if (memory.row[r].first < memory.row[r].end) {
         first = memory.row[r].first < first ? memory.row[r].first : first;
@@ -196,8 +214,10 @@ __global__ void __launch_bounds__(threads)
   }
 
   const In* const q = static_cast<const In*>(p.q.data);
-  const In* const k = static_cast<const In*>(p.k.data) + core::offset_of(p.k, batch, key_head, 0);
-  const In* const v = static_cast<const In*>(p.v.data) + core::offset_of(p.v, batch, key_head, 0);
+  const In* const k =
+      static_cast<const In*>(p.k.data) + core::offset_of(p.k, batch, key_head, in.first_key);
+  const In* const v =
+      static_cast<const In*>(p.v.data) + core::offset_of(p.v, batch, key_head, in.first_key);
   const int dim = static_cast<int>(p.q.dim);
   const int v_dim = static_cast<int>(p.v.dim);
   const int score_key = thread % Shape::key_threads;
@@ -331,8 +351,9 @@ __global__ void __launch_bounds__(threads)
       }
     }
   }
-  const std::int64_t row_base = (batch * p.k.heads + key_head) * all_rows;
-  const std::int64_t rows_of_all = p.q.batches * p.k.heads * all_rows;
+  const std::int64_t row_base =
+      p.group() * ((batch * p.k.heads + key_head) * p.q.tokens + in.first_query);
+  const std::int64_t rows_of_all = p.rows();
 #pragma unroll
   for (int r = 0; r < Shape::own_rows; ++r) {
     const std::int64_t row = first_row + own_row + r;
@@ -389,6 +410,9 @@ __global__ void __launch_bounds__(threads)
   const std::int64_t pair = row / all_rows;
   const std::int64_t within = row % all_rows;
   const std::int64_t head = pair % p.k.heads * group + within % group;
+  if (core::attention_sequence::with_token(p, pair / p.k.heads, within / group).queries == 0) {
+    return;
+  }
   for (std::int64_t column = threadIdx.x; column < p.v.dim; column += threads) {
     double sum = 0;
     double weighted = 0;
@@ -419,11 +443,11 @@ __global__ void __launch_bounds__(threads)
 template <class In, class Shape>
 void run_rows(executor& on, const core::attention_problem& p, std::int64_t chunk_keys) {
   using A = arithmetic_t<In>;
-  const std::int64_t keys = p.k.tokens;
+  const std::int64_t keys = p.most_keys();
   attention_parts<A> parts{};
   parts.chunk_keys = chunk_keys == 0 || keys == 0 ? (keys == 0 ? 1 : keys) : chunk_keys;
   parts.chunks = keys == 0 ? 1 : divide_up(keys, parts.chunk_keys);
-  parts.blocks = divide_up(p.group() * p.q.tokens, Shape::rows);
+  parts.blocks = core::attention_sequence::most_blocks(p, Shape::rows);
   const std::int64_t rows = p.rows();
   if (parts.chunks > 1) {
     const std::size_t states =
@@ -444,7 +468,7 @@ void run_rows(executor& on, const core::attention_problem& p, std::int64_t chunk
 /// Chunks and kernels by what a key head's rows are, whatever the batch.
 template <class In>
 void run_attention(executor& on, const core::attention_problem& p) {
-  const std::int64_t rows = p.group() * p.q.tokens;
+  const std::int64_t rows = p.group() * p.most_queries();
   constexpr std::int64_t few = 8;
   constexpr std::int64_t some = 256;
   if (rows <= few) {
@@ -492,7 +516,7 @@ __global__ void __launch_bounds__(threads)
 }  // namespace
 
 void attention(executor& on, const core::attention_problem& p) {
-  if (p.rows() == 0) {
+  if (!p.has_work()) {
     return;
   }
   const runtime::current_device current(on.device);

@@ -350,7 +350,7 @@ class team_space final : public space {
   }
 
   void run_each(const core::attention_problem& p) {
-    if (p.rows() == 0) {
+    if (!p.has_work()) {
       return;
     }
     core::with_real(p.q.type, [&](auto in) {

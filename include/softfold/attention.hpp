@@ -15,6 +15,9 @@
 /// - The dimension is contiguous, other strides are free: packed Q, K and V, [B, S, H, D], heads
 ///   shared by a stride of 0. No two elements of an output may share memory, nor may an output
 ///   share any with an input, in place neither.
+/// - Packed tokens: with query_starts and key_starts the tokens of q, k and v, of one batch, are
+/// those
+///   of several sequences, one after the other; each attends to itself alone.
 /// - A key that a mask, a length or a bias of -infinity removes does not exist: NaN and infinity of
 ///   its k and v reach nothing. A score of -infinity removes its key likewise. Without keys out is
 ///   what `empty_row` says and the logsumexp -infinity. A NaN among the scores of keys that exist
@@ -145,7 +148,8 @@ struct tensor_ref {
 ///
 /// Masks and ALiBi go by position. Key j of batch b stands at j + key_offset, and exists below L =
 /// key_lengths[b], or key_offset + Sk without lengths. Query i stands at i + query_offset; with
-/// causal::bottom_right L - Sq further, so that the last query of the call sees the last key.
+/// causal::bottom_right L - Sq further, so that the last query of the call sees the last key. Of
+/// packed tokens b, i, j, Sq and Sk are those of the sequence.
 struct attention_options {
   /// Of the products q k; 1 / sqrt(D) if not given. Rounded to the type of the arithmetic, and
   /// finite there.
@@ -161,7 +165,7 @@ struct attention_options {
   /// The query at P sees keys from P - window_left on, and up to P + window_right; negative: all.
   std::int64_t window_left = -1;
   std::int64_t window_right = -1;
-  /// i32 or i64 [B]; an entry of 0 or less leaves no key.
+  /// i32 or i64, one for each batch or sequence; an entry of 0 or less leaves no key.
   const_vector_ref key_lengths = {};
   std::int64_t key_offset = 0;    ///< keys of the whole that come before the first; 0 or more
   std::int64_t query_offset = 0;  ///< of any sign
@@ -173,6 +177,15 @@ struct attention_options {
   /// If it has data: logsumexp of the scores, sinks included, [B, Hq, Sq, 1], of the type of out or
   /// of the arithmetic.
   tensor_ref lse = {};
+  /// Of packed tokens, both or neither: i32 or i64 [sequences + 1], ascending. Sequence s has the
+  /// queries from query_starts[s] up to query_starts[s + 1], and the keys likewise. Starts are cut
+  /// to the tensor; outputs of queries of no sequence stay as they are. Without a bias.
+  const_vector_ref query_starts = {};
+  const_vector_ref key_starts = {};
+  /// What no sequence has more of, for plans to know; 0: the tensor's tokens. Keys beyond do not
+  /// exist.
+  std::int64_t most_queries = 0;
+  std::int64_t most_keys = 0;
 };
 
 inline namespace SOFTFOLD_BACKEND {

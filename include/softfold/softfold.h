@@ -465,12 +465,16 @@ typedef struct softfold_attention_options {
   int64_t key_offset;
   int64_t query_offset;
   const softfold_vector* sinks;
-  const softfold_tensor* lse; /**< NULL: not wanted */
+  const softfold_tensor* lse;          /**< NULL: not wanted */
+  const softfold_vector* query_starts; /**< NULL: tokens are not packed */
+  const softfold_vector* key_starts;
+  int64_t most_queries;
+  int64_t most_keys;
 } softfold_attention_options;
 #define SOFTFOLD_ATTENTION_OPTIONS_INIT                                              \
   {                                                                                  \
     sizeof(softfold_attention_options), NULL, 0.0, NULL, NULL, SOFTFOLD_CAUSAL_NONE, \
-        SOFTFOLD_EMPTY_ROW_ZERO, -1, -1, NULL, 0, 0, NULL, NULL                      \
+        SOFTFOLD_EMPTY_ROW_ZERO, -1, -1, NULL, 0, 0, NULL, NULL, NULL, NULL, 0, 0    \
   }
 
 SOFTFOLD_C_API softfold_status softfold_attention(softfold_queue* queue,

@@ -544,9 +544,14 @@ static void check_attention(softfold_queue* queue) {
   softfold_tensor key = {NULL, 1, 1, 3, 1, 3, 3, 1, SOFTFOLD_F32, 0};
   softfold_tensor value = key, to = query, to_lse = query;
   softfold_vector state = {NULL, 2, SOFTFOLD_F32, 0};
+  const int32_t starts[6] = {0, 1, 2, 0, 2, 3};
+  struct device starts_memory = device_of(queue, starts, sizeof starts);
+  softfold_vector first_queries = {softfold_buffer_data(starts_memory.memory), 3, SOFTFOLD_I32, 0};
+  softfold_vector first_keys = first_queries;
   softfold_attention_options options = SOFTFOLD_ATTENTION_OPTIONS_INIT;
   int i;
 
+  first_keys.data = (int32_t*)first_queries.data + 3;
   for (i = 0; i < 3; ++i) keys[i] = (float)log(i + 1.0);
   query_memory = device_of(queue, one, sizeof one);
   key_memory = device_of(queue, keys, sizeof keys);
@@ -583,6 +588,20 @@ static void check_attention(softfold_queue* queue) {
   fetch(lse_memory, lse, sizeof lse);
   EXPECT(near(lse[0], -4) && near(lse[1], -4));
 
+  /* The first query has keys 0 and 1, the second key 2. */
+  options.query_starts = &first_queries;
+  options.key_starts = &first_keys;
+  OK(softfold_attention(queue, &query, &key, &value, &to, &options));
+  fetch(out_memory, out, sizeof out);
+  EXPECT(near(out[0], 10) && near(out[1], -18));
+  options.most_queries = options.most_keys = 1;
+  OK(softfold_attention(queue, &query, &key, &value, &to, &options));
+  fetch(out_memory, out, sizeof out);
+  EXPECT(near(out[0], 6) && near(out[1], -18));
+  options.most_queries = -1;
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "attention: most_queries is -1",
+        softfold_attention(queue, &query, &key, &value, &to, &options));
+
   FAILS(SOFTFOLD_INVALID_ARGUMENT, "attention: value is null",
         softfold_attention(queue, &query, &key, NULL, &to, NULL));
   FAILS(SOFTFOLD_INVALID_ARGUMENT, "normalize: empty_row is 5",
@@ -594,6 +613,7 @@ static void check_attention(softfold_queue* queue) {
   FAILS(SOFTFOLD_INVALID_ARGUMENT, "attention: key.reserved is 1",
         softfold_attention(queue, &query, &key, &value, &to, NULL));
 
+  softfold_buffer_destroy(starts_memory.memory);
   softfold_buffer_destroy(query_memory.memory);
   softfold_buffer_destroy(key_memory.memory);
   softfold_buffer_destroy(value_memory.memory);

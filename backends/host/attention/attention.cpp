@@ -53,10 +53,9 @@ class attention_job {
       : on_(on),
         p_(p),
         group_(p.group()),
-        rows_(group_ * p.q.tokens),
-        row_blocks_((rows_ + attention_row_block - 1) / attention_row_block),
+        row_blocks_(core::attention_sequence::most_blocks(p, attention_row_block)),
         blocks_(p.q.batches * p.k.heads * row_blocks_),
-        chunks_(std::max<std::int64_t>(1, (p.k.tokens + chunk_keys - 1) / chunk_keys)),
+        chunks_(chunks_of(p.most_keys())),
         stride_(attention_padded(p.v.dim)),
         states_bytes_(states::bytes(stride_)),
         scratch_bytes_(
@@ -84,13 +83,14 @@ class attention_job {
         std::byte* const mine = own_of(slot);
         const states total = states::at(mine + scratch_bytes_, stride_);
         const states next = states::at(mine + scratch_bytes_ + states_bytes_, stride_);
-        for (std::int64_t c = 0; c < chunks_; ++c) {
-          fold(block, c, c == 0 ? total : next, mine);
+        const place at = place_of(block);
+        for (std::int64_t c = 0; c < at.chunks; ++c) {
+          fold(at, c, c == 0 ? total : next, mine);
           if (c > 0) {
-            combine(block, total, next, lost_of(slot), c == 1);
+            combine(at, total, next, lost_of(slot), c == 1);
           }
         }
-        finish(block, total, lost_of(slot));
+        finish(at, total, lost_of(slot));
       };
       if (on_.threads == 1 || tasks == 1) {
         for (std::int64_t i = 0; i < tasks; ++i) {
@@ -108,17 +108,22 @@ class attention_job {
     };
     dispenser parts(tasks, on_.threads);
     on_all_threads(on_, [&](int slot) {
-      parts.take_all(
-          slot, [&](std::int64_t i) { fold(i / chunks_, i % chunks_, part(i), own_of(slot)); });
+      parts.take_all(slot, [&](std::int64_t i) {
+        const place at = place_of(i / chunks_);
+        if (i % chunks_ < at.chunks) {
+          fold(at, i % chunks_, part(i), own_of(slot));
+        }
+      });
     });
     dispenser wholes(blocks_, on_.threads);
     on_all_threads(on_, [&](int slot) {
       wholes.take_all(slot, [&](std::int64_t block) {
+        const place at = place_of(block);
         const states total = part(block * chunks_);
-        for (std::int64_t c = 1; c < chunks_; ++c) {
-          combine(block, total, part(block * chunks_ + c), lost_of(slot), c == 1);
+        for (std::int64_t c = 1; c < at.chunks; ++c) {
+          combine(at, total, part(block * chunks_ + c), lost_of(slot), c == 1);
         }
-        finish(block, total, lost_of(slot));
+        finish(at, total, lost_of(slot));
       });
     });
   }
@@ -126,24 +131,34 @@ class attention_job {
  private:
   /// Where a block's rows are: row r is query r / group of head r mod group of those that share.
   struct place {
-    std::int64_t batch;
+    core::attention_sequence in;
     std::int64_t key_head;
     std::int64_t first;  ///< row
     int rows;
+    std::int64_t chunks;  ///< of the keys: 0 without rows
   };
+  static std::int64_t chunks_of(std::int64_t keys) {
+    return std::max<std::int64_t>(1, (keys + chunk_keys - 1) / chunk_keys);
+  }
   [[nodiscard]] place place_of(std::int64_t block) const {
-    const std::int64_t first = block % row_blocks_ * attention_row_block;
+    using core::attention_sequence;
     const std::int64_t pair = block / row_blocks_;
-    return {pair / p_.k.heads, pair % p_.k.heads, first,
-            static_cast<int>(std::min<std::int64_t>(attention_row_block, rows_ - first))};
+    std::int64_t first = block % row_blocks_ * attention_row_block;
+    const attention_sequence in =
+        p_.is_packed()
+            ? attention_sequence::with_block(p_, block % row_blocks_, attention_row_block, first)
+            : attention_sequence::of(p_, pair / p_.k.heads);
+    const std::int64_t left = std::max<std::int64_t>(0, group_ * in.queries - first);
+    return {in, pair % p_.k.heads, first,
+            static_cast<int>(std::min<std::int64_t>(attention_row_block, left)),
+            left == 0 ? 0 : chunks_of(in.keys)};
   }
   [[nodiscard]] core::attention_row<A> row(const place& at, int r) const {
     const std::int64_t i = at.first + r;
-    return core::attention_row<A>::of(p_, at.batch, at.key_head * group_ + i % group_, i / group_);
+    return core::attention_row<A>::of(p_, at.in, at.key_head * group_ + i % group_, i / group_);
   }
 
-  void fold(std::int64_t block, std::int64_t chunk, const states& to, std::byte* scratch) const {
-    const place at = place_of(block);
+  void fold(const place& at, std::int64_t chunk, const states& to, std::byte* scratch) const {
     std::int64_t offsets[attention_row_block];
     std::int64_t first[attention_row_block];
     std::int64_t last[attention_row_block];
@@ -162,41 +177,45 @@ class attention_job {
     const attention_options& o = p_.options;
     const T* const k = static_cast<const T*>(p_.k.data);
     const T* const v = static_cast<const T*>(p_.v.data);
-    const attention_rows rows{.q = static_cast<const T*>(p_.q.data) + at.batch * p_.q.batch_stride,
-                              .q_offsets = offsets,
-                              .k = k + core::offset_of(p_.k, at.batch, at.key_head, 0),
-                              .v = v + core::offset_of(p_.v, at.batch, at.key_head, 0),
-                              .k_stride = p_.k.token_stride,
-                              .v_stride = p_.v.token_stride,
-                              .rows = at.rows,
-                              .dim = static_cast<int>(p_.q.dim),
-                              .v_dim = static_cast<int>(p_.v.dim),
-                              .begin = chunk * chunk_keys,
-                              .end = std::min(p_.k.tokens, (chunk + 1) * chunk_keys),
-                              .first = first,
-                              .last = last,
-                              .position = position,
-                              .slope = o.alibi_slopes.data == nullptr ? nullptr : slope,
-                              .bias = o.bias.data == nullptr ? nullptr : bias,
-                              .bias_type = input_type_of(o.bias.type),
-                              .scale = p_.scale,
-                              .softcap = o.softcap,
-                              .max = to.max,
-                              .sum = to.sum,
-                              .weighted = to.weighted,
-                              .weighted_stride = stride_,
-                              .scratch = scratch};
+    const attention_rows rows{
+        .q = static_cast<const T*>(p_.q.data) + at.in.batch * p_.q.batch_stride,
+        .q_offsets = offsets,
+        .k = k + first_key(p_.k, at),
+        .v = v + first_key(p_.v, at),
+        .k_stride = p_.k.token_stride,
+        .v_stride = p_.v.token_stride,
+        .rows = at.rows,
+        .dim = static_cast<int>(p_.q.dim),
+        .v_dim = static_cast<int>(p_.v.dim),
+        .begin = chunk * chunk_keys,
+        .end = std::min(at.in.keys, (chunk + 1) * chunk_keys),
+        .first = first,
+        .last = last,
+        .position = position,
+        .slope = o.alibi_slopes.data == nullptr ? nullptr : slope,
+        .bias = o.bias.data == nullptr ? nullptr : bias,
+        .bias_type = input_type_of(o.bias.type),
+        .scale = p_.scale,
+        .softcap = o.softcap,
+        .max = to.max,
+        .sum = to.sum,
+        .weighted = to.weighted,
+        .weighted_stride = stride_,
+        .scratch = scratch};
     on_.kernels.attention[input_type_of(p_.q.type)](&rows);
   }
 
+  [[nodiscard]] std::int64_t first_key(const const_tensor_ref& t, const place& at) const {
+    return core::offset_of(t, at.in.batch, at.key_head, at.in.first_key);
+  }
+
   /// `lost`: what the additions to the total rounded away, which many chunks would show.
-  void combine(std::int64_t block, const states& total, const states& next, A* lost,
+  void combine(const place& at, const states& total, const states& next, A* lost,
                bool is_first) const {
-    const int rows = place_of(block).rows;
     if (is_first) {
-      std::fill_n(lost, rows * stride_, A{0});
+      std::fill_n(lost, at.rows * stride_, A{0});
     }
-    for (int r = 0; r < rows; ++r) {
+    for (int r = 0; r < at.rows; ++r) {
       if (next.sum[r] == 0) {  // no key
         continue;
       }
@@ -224,21 +243,20 @@ class attention_job {
     }
   }
 
-  void finish(std::int64_t block, const states& total, const A* lost) const {
-    const place at = place_of(block);
+  void finish(const place& at, const states& total, const A* lost) const {
     for (int r = 0; r < at.rows; ++r) {
       const std::int64_t i = at.first + r;
       const std::int64_t head = at.key_head * group_ + i % group_;
-      const std::int64_t token = i / group_;
+      const std::int64_t token = at.in.first_query + i / group_;
       const auto finish = core::attention_finish<A>::of(
           p_, head, core::public_state(total.max[r], static_cast<A>(total.sum[r])));
-      core::write_attention_state(p_, at.batch, head, token, finish.both.whole);
+      core::write_attention_state(p_, at.in.batch, head, token, finish.both.whole);
       const A* const o = total.weighted + r * stride_;
-      const std::int64_t to = core::offset_of(p_.out, at.batch, head, token);
+      const std::int64_t to = core::offset_of(p_.out, at.in.batch, head, token);
       core::with_output<T>(p_.out.type, [&]<class Out>(Out) {
         Out* const out = static_cast<Out*>(p_.out.data) + to;
         for (std::int64_t c = 0; c < p_.v.dim; ++c) {
-          const A whole = chunks_ > 1 ? core::with_lost(o[c], lost[r * stride_ + c]) : o[c];
+          const A whole = at.chunks > 1 ? core::with_lost(o[c], lost[r * stride_ + c]) : o[c];
           out[c] = static_cast<Out>(finish.value(p_, whole));
         }
       });
@@ -250,7 +268,6 @@ class attention_job {
   executor& on_;
   const core::attention_problem& p_;
   std::int64_t group_;
-  std::int64_t rows_;  ///< of a key head in a batch
   std::int64_t row_blocks_;
   std::int64_t blocks_;
   std::int64_t chunks_;
@@ -262,7 +279,7 @@ class attention_job {
 }  // namespace
 
 void run(executor& on, const core::attention_problem& p) {
-  if (p.rows() == 0) {
+  if (!p.has_work()) {
     return;
   }
   core::with_real(p.q.type, [&]<class T>(T) { attention_job<T>(on, p).run(); });

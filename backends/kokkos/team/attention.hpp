@@ -43,12 +43,21 @@ struct attention_rows {
         member.team_scratch(0).get_shmem_aligned(sizeof(memory), alignof(memory)));
     const int lane = member.team_rank();
     const int lanes = member.team_size();
-    const auto row = core::attention_row<A>::of(p, first + member.league_rank());
+    const std::int64_t number = first + member.league_rank();  // in [B, Hq, Sq]
+    const std::int64_t token = number % p.q.tokens;
+    const std::int64_t pair = number / p.q.tokens;
+    const auto in = core::attention_sequence::with_token(p, pair / p.q.heads, token);
+    if (in.queries == 0) {
+      return;
+    }
+    const auto row = core::attention_row<A>::of(p, in, pair % p.q.heads, token - in.first_query);
     const std::int64_t head = row.head / p.group();
     const In* const q =
         static_cast<const In*>(p.q.data) + core::offset_of(p.q, row.batch, row.head, row.token);
-    const In* const k = static_cast<const In*>(p.k.data) + core::offset_of(p.k, row.batch, head, 0);
-    const In* const v = static_cast<const In*>(p.v.data) + core::offset_of(p.v, row.batch, head, 0);
+    const In* const k =
+        static_cast<const In*>(p.k.data) + core::offset_of(p.k, row.batch, head, in.first_key);
+    const In* const v =
+        static_cast<const In*>(p.v.data) + core::offset_of(p.v, row.batch, head, in.first_key);
     for (std::int64_t c = lane; c < p.v.dim; c += lanes) {
       mine.weighted[c] = 0;
       mine.lost[c] = 0;
