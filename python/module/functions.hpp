@@ -22,6 +22,10 @@
   X(topk_with_options) \
   X(softmax_topk) \
   X(sample) \
+  X(attention) \
+  X(fold_attention) \
+  X(combine_attention) \
+  X(normalize_attention) \
   X(row_states_create) \
   X(row_states_destroy) \
   X(row_states_get) \

@@ -56,7 +56,7 @@ class wanted {
  public:
   template <class Make>
   void make(Make&& make) {
-    made_.emplace(in_place<Make>{make});
+    made_.emplace(made_by<Make&>{make});
   }
   [[nodiscard]] const softfold_matrix* matrix() { return made_ ? made_->matrix() : nullptr; }
   [[nodiscard]] const softfold_vector* vector() { return made_ ? made_->vector() : nullptr; }
@@ -67,12 +67,6 @@ class wanted {
   }
 
  private:
-  /// What `make` returns, which cannot be moved, is made where the optional has its memory.
-  template <class Make>
-  struct in_place {
-    Make& make;
-    operator result() const { return make(); }
-  };
   std::optional<result> made_;
 };
 

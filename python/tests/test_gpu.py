@@ -100,6 +100,27 @@ def test_tokens_are_the_processors(name):
     )
 
 
+@pytest.mark.parametrize("name", FLOATS)
+def test_attention_beside_the_processors(name):
+    random = np.random.default_rng(10)
+    shapes = (2, 6, 5, 64), (2, 2, 700, 64), (2, 2, 700, 80)
+    q, k, v = (random.normal(size=shape).astype(dtype_of(name)) for shape in shapes)
+    given = {"bias": random.normal(size=(6, 1, 700)), "key_lengths": np.array([700, 300]),
+             "alibi_slopes": random.random(6), "sinks": random.normal(size=6)}  # fmt: skip
+    numbers = {"causal": "bottom_right", "softcap": 5.0}
+    tensors = {argument: tensor(x) for argument, x in given.items()}
+    for found, expected in zip(
+        softfold.attention(*map(tensor, (q, k, v)), with_lse=True, **tensors, **numbers),
+        softfold.attention(q, k, v, with_lse=True, **given, **numbers),
+    ):
+        assert found.is_cuda
+        near(array(found), expected)
+    state = softfold.fold_attention(*map(tensor, (q, k, v)), **tensors, **numbers)
+    softfold.combine_attention(*state, *(x.clone() for x in state))
+    expected = softfold.fold_attention(q, k, v, **given, **numbers)
+    near(array(softfold.normalize_attention(*state)), softfold.normalize_attention(*expected))
+
+
 @pytest.mark.parametrize("edit", [*EDITS, "penalties"])
 def test_edits_beside_the_processors(edit):
     x = rows(torch.float32)

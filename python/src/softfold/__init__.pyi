@@ -6,11 +6,15 @@ from numpy.typing import NDArray
 
 __all__ = [
     "States",
+    "attention",
+    "combine_attention",
+    "fold_attention",
     "info",
     "log_softmax",
     "log_softmax_backward",
     "logcumsumexp",
     "logsumexp",
+    "normalize_attention",
     "sample",
     "set_threads",
     "softmax",
@@ -219,6 +223,58 @@ def sample(
     frequency: Any = None,
     presence: Any = None,
 ) -> Any: ...
+def attention(
+    query: Array,
+    key: Any,
+    value: Any,
+    *,
+    scale: float | None = None,
+    softcap: float = 0.0,
+    bias: Any = None,
+    alibi_slopes: Any = None,
+    causal: Causal | None = None,
+    window_left: int = -1,
+    window_right: int = -1,
+    key_lengths: Any = None,
+    key_offset: int = 0,
+    query_offset: int = 0,
+    sinks: Any = None,
+    stream: Any = None,
+    empty_row: EmptyRow = "zero",
+    with_lse: bool = False,
+    out: Array | None = None,
+    out_dtype: Any = None,
+) -> Any: ...
+def fold_attention(
+    query: Array,
+    key: Any,
+    value: Any,
+    *,
+    scale: float | None = None,
+    softcap: float = 0.0,
+    bias: Any = None,
+    alibi_slopes: Any = None,
+    causal: Causal | None = None,
+    window_left: int = -1,
+    window_right: int = -1,
+    key_lengths: Any = None,
+    key_offset: int = 0,
+    query_offset: int = 0,
+    sinks: Any = None,
+    stream: Any = None,
+) -> tuple[Array, Array]: ...
+def combine_attention(
+    states: Any, weighted: Any, more: Any, more_weighted: Any, *, stream: Any = None
+) -> None: ...
+def normalize_attention(
+    states: Any,
+    weighted: Array,
+    *,
+    empty_row: EmptyRow = "zero",
+    out: Array | None = None,
+    out_dtype: Any = None,
+    stream: Any = None,
+) -> Array: ...
 def info(backend: Literal["cpu", "cuda"] = "cpu") -> dict[str, Any]: ...
 def set_threads(threads: int) -> None: ...
 
