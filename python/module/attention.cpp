@@ -5,8 +5,6 @@
 #include "call.hpp"
 #include "module.hpp"
 
-#include <nanobind/stl/string.h>
-
 #include <cstdint>
 #include <optional>
 
@@ -38,12 +36,7 @@ class attention_call : public call {
     key = tensor(key_, "key", k);
     value = tensor(value_, "value", v);
     if (!given.scale.is_none()) {
-      if (!nb::try_cast(given.scale, scale_)) {
-        throw nb::type_error(is_not({function, "scale"},
-                                    nb::cast<std::string>(nb::repr(given.scale)),
-                                    "None or a number")
-                                 .c_str());
-      }
+      read_number({function, "scale"}, given.scale, scale_, "None or a number");
       options.scale = &scale_;
     }
     options.softcap = given.softcap;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "call.hpp"
 
-#include <nanobind/stl/string.h>
-
 namespace softfold::python {
 
 std::int32_t empty_row_of(const char* function, nb::handle policy) {

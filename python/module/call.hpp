@@ -5,6 +5,8 @@
 
 #include "array.hpp"
 
+#include <nanobind/stl/string.h>
+
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -42,6 +44,19 @@ class result {
   softfold_matrix matrix_{};
   softfold_vector vector_{};
 };
+
+/// Raises ValueError for an integer that is too large, otherwise TypeError, where no number was
+/// given.
+template <class Number>
+void read_number(argument arg, nb::handle given, Number& to, const std::string& expected) {
+  if (!nb::try_cast(given, to)) {
+    const std::string text = is_not(arg, nb::cast<std::string>(nb::repr(given)), expected);
+    if (PyLong_Check(given.ptr()) != 0) {
+      throw nb::value_error(text.c_str());
+    }
+    throw nb::type_error(text.c_str());
+  }
+}
 
 /// What a function returns, for what cannot be moved to be made in place.
 template <class Make>

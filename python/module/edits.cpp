@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "edits.hpp"
 
-#include <nanobind/stl/string.h>
-
 #include <algorithm>
 
 namespace softfold::python {

@@ -106,8 +106,8 @@ def philox(counter, key, rounds):
     return c0, c1, c2, c3
 
 
-def noise(columns, seed, offset, draw):
-    """-log E of each column, E an exponential random number."""
+def random_bits(columns, seed, offset, draw):
+    """64 bits for each column."""
     key = seed & 0xFFFFFFFF, seed >> 32
 
     def words(block, kind, rounds):
@@ -118,10 +118,14 @@ def noise(columns, seed, offset, draw):
     for column in range(columns):
         top = words(column // 8, 0, 7)[column % 8 // 2] >> 16 * (column % 2) & 0xFFFF
         w0, w1, _, _ = words(column, 1, 10)
-        r = (top << 48) + (w0 << 16) + (w1 >> 16)
-        u = (np.longdouble(r) + np.longdouble(0.5)) * np.longdouble(2) ** -64
-        found.append(-np.log(-np.log1p(-u)))
-    return np.array(found)
+        found.append((top << 48) + (w0 << 16) + (w1 >> 16))
+    return found
+
+
+def noise(columns, seed, offset, draw):
+    """-log E of each column, E an exponential random number."""
+    bits = np.array([np.longdouble(r) for r in random_bits(columns, seed, offset, draw)])
+    return -np.log(-np.log1p(-(bits + np.longdouble(0.5)) * np.longdouble(2) ** -64))
 
 
 def filtered(x, temperature=1.0, top_k=0, top_p=1.0, min_p=0.0, joint=False):
@@ -151,6 +155,26 @@ def sample(x, seed=0, offset=0, draws=1, **filters):
     ]
     drawn = log_softmax(np.where(kept, z, -np.inf).astype(np.float64))[tokens]
     return tokens, drawn, log_softmax(x)[tokens]
+
+
+def verify(target, drafts, draft, seed, offsets, **filters):
+    """The tokens of a chain, by the ratio of probabilities."""
+
+    def probabilities(x):
+        kept, z = filtered(x, **filters)
+        return softmax(np.where(kept, z, -np.inf).astype(np.float64))
+
+    tokens = []
+    for place, token in enumerate(drafts):
+        p, q, offset = probabilities(target[place]), probabilities(draft[place]), offsets[place]
+        u = np.longdouble((random_bits(1, seed, offset, 1)[0] >> 12) + 0.5) * np.longdouble(2) ** -52
+        if not (0 <= token < len(p) and u * q[token] < p[token]):
+            more = p - q if (p > q).any() else p
+            with np.errstate(divide="ignore", invalid="ignore"):
+                keys = np.where(more > 0, np.log(more), -np.inf) + noise(len(p), seed, offset, 2)
+            return [*tokens, int(np.argmax(keys))]
+        tokens.append(int(token))
+    return tokens + sample(target[-1], seed, offsets[len(drafts)], **filters)[0]
 
 
 # ---- docs/attention.md ----

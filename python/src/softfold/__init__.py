@@ -23,6 +23,7 @@ from ._softfold import (
     softmax_backward,
     softmax_topk,
     topk,
+    verify,
 )
 from ._version import version as __version__
 
@@ -43,6 +44,7 @@ __all__ = [
     "softmax_backward",
     "softmax_topk",
     "topk",
+    "verify",
 ]
 
 States.__module__ = "softfold"

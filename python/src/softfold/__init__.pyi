@@ -21,6 +21,7 @@ __all__ = [
     "softmax_backward",
     "softmax_topk",
     "topk",
+    "verify",
 ]
 __version__: str
 
@@ -223,6 +224,31 @@ def sample(
     frequency: Any = None,
     presence: Any = None,
 ) -> Any: ...
+def verify(
+    target: Array,
+    draft_tokens: Any,
+    draft: Any = None,
+    *,
+    temperature: Any = 1.0,
+    top_k: Any = 0,
+    top_p: Any = 1.0,
+    min_p: Any = 0.0,
+    seed: Any = 0,
+    offset: Any = 0,
+    joint: bool = False,
+    index_dtype: Any = None,
+    stream: Any = None,
+    bias: Any = None,
+    mask: Any = None,
+    lengths: Any = None,
+    causal: Causal | None = None,
+    window: int = 0,
+    softcap: float = 0.0,
+    penalties: tuple[Any, Any, Any] | None = None,
+    repetition: Any = None,
+    frequency: Any = None,
+    presence: Any = None,
+) -> tuple[Array, Array]: ...
 def attention(
     query: Array,
     key: Any,
@@ -280,7 +306,13 @@ def set_threads(threads: int) -> None: ...
 
 class States:
     def __init__(
-        self, rows: int, k: int = 0, *, scale: float = 1.0, dtype: Any = "float32"
+        self,
+        rows: int,
+        k: int = 0,
+        *,
+        scale: float = 1.0,
+        dtype: Any = "float32",
+        sampling: dict[str, float] | None = None,
     ) -> None: ...
     def fold(
         self,
@@ -304,6 +336,14 @@ class States:
     def finish(
         self, *, empty_row: EmptyRow = "nan"
     ) -> tuple[NDArray[Any], NDArray[Any]]: ...
+    def finish_sample(
+        self,
+        *,
+        with_log_probability: bool = False,
+        with_raw_log_probability: bool = False,
+        with_lse: bool = False,
+        with_kept: bool = False,
+    ) -> Any: ...
     def to_bytes(self) -> bytes: ...
     @staticmethod
     def from_bytes(bytes: bytes) -> States: ...
