@@ -14,7 +14,9 @@ import softfold
 
 RANDOM = np.random.default_rng(7)
 # [batches, heads, tokens, dim]: six heads of queries share two of keys.
-Q, K, V = (RANDOM.normal(size=shape).astype("f4") for shape in ((2, 6, 5, 16), (2, 2, 40, 16), (2, 2, 40, 24)))
+Q, K, V = (
+    RANDOM.normal(size=shape).astype("f4") for shape in ((2, 6, 5, 16), (2, 2, 40, 16), (2, 2, 40, 24))
+)
 BIAS = RANDOM.normal(size=(2, 6, 5, 40)).astype("f4")
 SLOPES = np.float32([0.5, 0.25, 0.125, 0.0, 1.0, -0.1])
 SINKS = np.array([0.0, -np.inf, 3.0, -2.0, 9.0, 0.5])

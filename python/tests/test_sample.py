@@ -228,7 +228,10 @@ def test_coupled_drafts(name, seed, filters):
 
 @given(
     st.integers(0, 2**32), BITS, st.sampled_from([0.1, 1.0, 3.0]),
-    st.sampled_from([{}, {"top_k": 3}, {"top_p": 0.8, "temperature": 2}, {"min_p": 0.1, "top_k": 5}]),
+    st.sampled_from([
+        {}, {"top_k": 3}, {"top_p": 0.8, "temperature": 2}, {"min_p": 0.1, "top_k": 5},
+        {"top_k": 3, "top_p": 0.7, "joint": True},
+    ]),
 )  # fmt: skip
 def test_drafts_by_ratio(content, seed, far, filters):
     random = np.random.default_rng(content)
@@ -267,7 +270,8 @@ def test_chains_of_any_shape_and_kind(kind):
 @pytest.mark.parametrize(
     "error, words, options",
     [
-        (ValueError, "target is of shape (12,), expected [..., drafts + 1, columns]", {"target": TARGET[0, 0]}),
+        (ValueError, "target is of shape (12,), expected [..., drafts + 1, columns]",
+         {"target": TARGET[0, 0]}),
         (ValueError, "draft_tokens is of shape (3, 5), expected (3, 4), a place fewer than target has",
          {"draft_tokens": OFFSETS}),
         (TypeError, "draft_tokens.type is f64, expected i32 or i64", {"draft_tokens": np.zeros((3, 4))}),
