@@ -5,9 +5,11 @@
 
 #include <numpy/arrayobject.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <new>
 #include <string_view>
 #include <vector>
@@ -292,8 +294,9 @@ void array::read_exchange() {
              nb::cast<bool>(nb::module_::import_("torch").attr("is_grad_enabled")())) {
     throw nb::value_error((std::string(arg_.function) + ": " + arg_.name +
                            ".requires_grad is True, which softfold." + arg_.function +
-                           " does not record: use softfold.torch, " + arg_.name +
-                           ".detach() or torch.no_grad()")
+                           " does not record: use the function of softfold.torch, if it has a "
+                           "gradient, " +
+                           arg_.name + ".detach() or torch.no_grad()")
                               .c_str());
   }
   read_tensor(tensor);
@@ -335,6 +338,15 @@ void array::read_dlpack() {
 
 bool array::has_elements() const { return product(shape) != 0; }
 
+void array::refuse_strides(const char* expected) const {
+  throw nb::value_error(
+      is_not({arg_.function, (std::string(arg_.name) + ".strides").c_str()},
+             text_of({strides_, shape.size()}),
+             expected +
+                 (item_ > 1 ? " (" + std::to_string(item_) + " bytes an element)" : std::string()))
+          .c_str());
+}
+
 softfold_matrix array::matrix() const {
   if (shape.empty()) {
     throw nb::value_error(is_not(arg_, "of shape ()", "at least one axis").c_str());
@@ -359,16 +371,7 @@ softfold_matrix array::matrix() const {
     rows *= shape[i];
   }
   if (!regular || step % item_ != 0) {
-    std::string text = "(";
-    for (std::size_t i = 0; i < shape.size(); ++i) {
-      text += (i > 0 ? ", " : "") + std::to_string(strides_[i]);
-    }
-    throw nb::value_error(
-        is_not({arg_.function, (std::string(arg_.name) + ".strides").c_str()},
-               text + (shape.size() == 1 ? ",)" : ")"),
-               std::string("rows of contiguous elements along the last axis, at equal distances") +
-                   (item_ > 1 ? " (" + std::to_string(item_) + " bytes an element)" : ""))
-            .c_str());
+    refuse_strides("rows of contiguous elements along the last axis, at equal distances");
   }
   if (rows > 1) {
     m.stride = step / item_;
@@ -385,6 +388,45 @@ softfold_vector array::vector() const {
     }
   }
   return {data, count, type, 0};
+}
+
+softfold_tensor dense_tensor(void* data, extents shape, softfold_dtype type) {
+  std::int64_t sizes[] = {1, 1, 1, 1};
+  std::copy(shape.rbegin(), shape.rend(), std::rbegin(sizes));
+  const auto [batches, heads, tokens, dim] = sizes;
+  return {data, batches, heads, tokens, dim, heads * tokens * dim, tokens * dim, dim, type, 0};
+}
+
+softfold_tensor dense_numbers(void* data, const softfold_tensor& query, softfold_dtype type) {
+  const std::int64_t shape[] = {query.batches, query.heads, query.tokens, 1};
+  return dense_tensor(data, shape, type);
+}
+
+softfold_tensor array::tensor() const {
+  if (shape.empty() || shape.size() > 4) {
+    throw nb::value_error(
+        is_not(arg_, "of shape " + text_of(shape), "one to four axes: batches, heads, tokens, dim")
+            .c_str());
+  }
+  softfold_tensor t = dense_tensor(data, shape, type);
+  if (strides_ == nullptr || !has_elements()) {
+    return t;
+  }
+  std::int64_t* const steps[] = {nullptr, &t.token_stride, &t.head_stride, &t.batch_stride};
+  for (std::size_t i = 0; i < shape.size(); ++i) {  // from the last axis on
+    const std::size_t axis = shape.size() - 1 - i;
+    const std::int64_t stride = strides_[axis];
+    if (shape[axis] == 1) {
+      continue;
+    }
+    if (i == 0 ? stride != item_ : stride < 0 || stride % item_ != 0) {
+      refuse_strides("contiguous elements along the last axis, other strides of 0 or more");
+    }
+    if (i > 0) {
+      *steps[i] = stride / item_;
+    }
+  }
+  return t;
 }
 
 void* array::stream() const {

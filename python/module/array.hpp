@@ -63,6 +63,11 @@ class array {
   [[nodiscard]] softfold_matrix matrix() const;
   /// The same as contiguous elements.
   [[nodiscard]] softfold_vector vector() const;
+  /// The array as [batches, heads, tokens, dim], of which the first may be missing, with any
+  /// strides but the last; raises ValueError where it has more axes or other strides.
+  [[nodiscard]] softfold_tensor tensor() const;
+  /// The argument's.
+  [[nodiscard]] const char* name() const { return arg_.name; }
   /// The stream that the array's framework works on now, for an array in a GPU's memory.
   [[nodiscard]] void* stream() const;
 
@@ -73,6 +78,7 @@ class array {
   void read_tensor(const dl_tensor& tensor);
   void set_type(nb::dlpack::dtype found);
   [[noreturn]] void refuse_type(const std::string& found) const;
+  [[noreturn]] void refuse_strides(const char* expected) const;
   [[nodiscard]] bool has_elements() const;
 
   argument arg_;
@@ -99,6 +105,11 @@ class new_array {
   managed_tensor* tensor_ = nullptr;
   nb::object object_;
 };
+
+/// Contiguous elements as [batches, heads, tokens, dim], of which the first may be missing.
+softfold_tensor dense_tensor(void* data, extents shape, softfold_dtype type);
+/// The same of a number for each query.
+softfold_tensor dense_numbers(void* data, const softfold_tensor& query, softfold_dtype type);
 
 /// A new NumPy array.
 nb::object new_numpy(extents shape, softfold_dtype type, void*& data);

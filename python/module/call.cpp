@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "call.hpp"
 
-#include <nanobind/stl/string.h>
-
 namespace softfold::python {
 
 std::int32_t empty_row_of(const char* function, nb::handle policy) {
@@ -17,6 +15,27 @@ std::int32_t empty_row_of(const char* function, nb::handle policy) {
   throw nb::value_error(is_not({function, "empty_row"}, nb::cast<std::string>(nb::repr(policy)),
                                "\"nan\" or \"zero\"")
                             .c_str());
+}
+
+std::int32_t corner_of(const char* function, nb::handle corner) {
+  if (corner.is_none()) {
+    return SOFTFOLD_CAUSAL_NONE;
+  }
+  if (PyUnicode_Check(corner.ptr())) {
+    if (PyUnicode_CompareWithASCIIString(corner.ptr(), "top_left") == 0) {
+      return SOFTFOLD_CAUSAL_TOP_LEFT;
+    }
+    if (PyUnicode_CompareWithASCIIString(corner.ptr(), "bottom_right") == 0) {
+      return SOFTFOLD_CAUSAL_BOTTOM_RIGHT;
+    }
+  }
+  throw nb::value_error(is_not({function, "causal"}, nb::cast<std::string>(nb::repr(corner)),
+                               "None, \"top_left\" or \"bottom_right\"")
+                            .c_str());
+}
+
+softfold_vector pairs(const softfold_vector& numbers) {
+  return {numbers.data, numbers.size / 2, numbers.type, 0};
 }
 
 void* stream_of(argument arg, nb::handle given, const array& x) {
@@ -61,9 +80,9 @@ result::result(argument arg, nb::handle out, const array& like, extents shape, s
         is_not(arg, "of shape " + text_of(given_->shape), text_of(shape)).c_str());
   }
   if (!(given_->where == like.where)) {
-    throw nb::value_error(
-        is_not(arg, "in the memory of " + given_->where.text(), like.where.text() + ", where x is")
-            .c_str());
+    throw nb::value_error(is_not(arg, "in the memory of " + given_->where.text(),
+                                 like.where.text() + ", where " + like.name() + " is")
+                              .c_str());
   }
 }
 
@@ -92,6 +111,10 @@ const softfold_vector* result::vector() {
   return &vector_;
 }
 
+softfold_tensor result::tensor() const {
+  return given_ ? given_->tensor() : dense_tensor(made_->data, shape_, type_);
+}
+
 nb::object result::take() { return made_ ? made_->take() : nb::borrow(out_); }
 
 call::call(const char* function, const char* name, nb::handle x, std::int64_t axis,
@@ -115,6 +138,13 @@ call::call(const char* function, const char* name, nb::handle x, std::int64_t ax
                               .c_str());
   }
   matrix_ = x_->matrix();
+  small_ = matrix_.rows * matrix_.cols < 4096;
+  stream_ = stream_of({function, "stream"}, stream, *x_);
+}
+
+call::call(const char* function, const char* name, nb::handle x, nb::handle stream)
+    : function_(function), name_(name) {
+  x_.emplace(argument{function, name}, x, role::input);
   stream_ = stream_of({function, "stream"}, stream, *x_);
 }
 
@@ -134,6 +164,27 @@ void call::check_rows(const char* name, const array& more) const {
                               .c_str());
   }
   check_place(name, more);
+}
+
+softfold_vector call::list(const char* name, const array& more) const {
+  if (more.shape.size() != 1) {
+    throw nb::value_error(
+        is_not({function_, name}, "of shape " + text_of(more.shape), "one axis").c_str());
+  }
+  check_place(name, more);
+  return more.vector();
+}
+
+softfold_vector call::states(const char* name, const array& more) const {
+  std::vector<std::int64_t> expected(x_->shape.begin(), x_->shape.end());
+  expected.back() = 2;
+  if (!std::equal(more.shape.begin(), more.shape.end(), expected.begin(), expected.end())) {
+    throw nb::value_error(is_not({function_, name}, "of shape " + text_of(more.shape),
+                                 text_of(expected) + ", a maximum and a sum for each row")
+                              .c_str());
+  }
+  check_place(name, more);
+  return pairs(more.vector());
 }
 
 softfold_matrix call::another(const char* name, nb::handle object) const {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "edits.hpp"
 
-#include <nanobind/stl/string.h>
-
 #include <algorithm>
 
 namespace softfold::python {
@@ -71,13 +69,8 @@ const softfold_vector* given_edits::one_each_or_one(given_vector& to, const char
 }
 
 const softfold_vector* given_edits::list(given_vector& to, const char* name, nb::handle object) {
-  const argument arg{of_.function(), name};
-  const array& given = to.held.emplace(arg, object, role::integers);
-  if (given.shape.size() != 1) {
-    throw nb::value_error(is_not(arg, "of shape " + text_of(given.shape), "one axis").c_str());
-  }
-  of_.check_place(name, given);
-  to.vector = given.vector();
+  to.vector =
+      of_.list(name, to.held.emplace(argument{of_.function(), name}, object, role::integers));
   return &to.vector;
 }
 
@@ -85,24 +78,15 @@ void given_edits::set_causal(nb::handle corner) {
   if (corner.is_none()) {
     return;
   }
-  const argument arg{of_.function(), "causal"};
+  edits_.corner = corner_of(of_.function(), corner);
   const extents shape = of_.x().shape;
-  const auto is = [&corner](const char* text) {
-    return PyUnicode_Check(corner.ptr()) &&
-           PyUnicode_CompareWithASCIIString(corner.ptr(), text) == 0;
-  };
-  if (!is("top_left") && !is("bottom_right")) {
-    throw nb::value_error(is_not(arg, nb::cast<std::string>(nb::repr(corner)),
-                                 "None, \"top_left\" or \"bottom_right\"")
-                              .c_str());
-  }
   if (shape.size() < 2) {
-    throw nb::value_error(is_not(arg, nb::cast<std::string>(nb::repr(corner)),
+    throw nb::value_error(is_not({of_.function(), "causal"},
+                                 nb::cast<std::string>(nb::repr(corner)),
                                  std::string("None where ") + of_.name_of_x() + " is of shape " +
                                      text_of(shape) + ", without an axis of queries")
                               .c_str());
   }
-  edits_.corner = is("top_left") ? SOFTFOLD_CAUSAL_TOP_LEFT : SOFTFOLD_CAUSAL_BOTTOM_RIGHT;
   // No rows have any number of queries.
   edits_.queries = std::max<std::int64_t>(shape[shape.size() - 2], 1);
 }

@@ -22,13 +22,20 @@
   X(topk_with_options) \
   X(softmax_topk) \
   X(sample) \
+  X(verify) \
+  X(attention) \
+  X(fold_attention) \
+  X(combine_attention) \
+  X(normalize_attention) \
   X(row_states_create) \
+  X(row_states_create_sampling) \
   X(row_states_destroy) \
   X(row_states_get) \
   X(row_states_fold_with_options) \
   X(row_states_combine) \
   X(row_states_append_rows) \
   X(row_states_finish) \
+  X(row_states_finish_sample) \
   X(row_states_to_bytes) \
   X(row_states_from_bytes)
 // clang-format on

@@ -16,15 +16,6 @@ namespace {
 using library_softmax = decltype(library::softmax) library::*;
 using library_backward = decltype(library::softmax_backward) library::*;
 
-/// What a function returns, for what cannot be moved to be made in place.
-template <class Make>
-struct made_by {
-  Make make;
-  operator result() const { return make(); }
-};
-template <class Make>
-made_by(Make) -> made_by<Make>;
-
 constexpr const char* y_is_out[] = {"y", "out", nullptr};
 constexpr const char* lse_is_out[] = {"lse", "out", nullptr};
 constexpr const char* dx_is_out[] = {"dx", "out", nullptr};
@@ -109,11 +100,6 @@ nb::object log_softmax_backward(const edit_arguments& edited, nb::handle y, nb::
 constexpr const char* scan_is_logcumsumexp[] = {"scan:",    "logcumsumexp:", "lse",  "out",
                                                 "carry_in", "carry",         nullptr};
 
-/// States of rows: pairs of a maximum and a sum.
-softfold_vector states_of(const softfold_vector& numbers) {
-  return {numbers.data, numbers.size / 2, numbers.type, 0};
-}
-
 nb::object logcumsumexp(const edit_arguments& edited, nb::handle x, std::int64_t axis,
                         bool exclusive, bool reverse, double scale, nb::handle carry,
                         bool with_carry, nb::handle out, nb::handle out_dtype, nb::handle stream,
@@ -128,17 +114,8 @@ nb::object logcumsumexp(const edit_arguments& edited, nb::handle x, std::int64_t
   std::optional<array> before;
   softfold_vector carry_in{};
   if (!carry.is_none()) {
-    const argument arg{"logcumsumexp", "carry"};
-    before.emplace(arg, carry, role::input);
-    std::vector<std::int64_t> expected(c.x().shape.begin(), c.x().shape.end());
-    expected.back() = 2;
-    if (!std::equal(before->shape.begin(), before->shape.end(), expected.begin(), expected.end())) {
-      throw nb::value_error(is_not(arg, "of shape " + text_of(before->shape),
-                                   text_of(expected) + ", a maximum and a sum for each row")
-                                .c_str());
-    }
-    c.check_place("carry", *before);
-    carry_in = states_of(before->vector());
+    before.emplace(argument{"logcumsumexp", "carry"}, carry, role::input);
+    carry_in = c.states("carry", *before);
     options.carry_in = &carry_in;
   }
   result lse = c.like_x("out", out, c.type_or("out_dtype", out_dtype, c.x().type));
@@ -147,7 +124,7 @@ nb::object logcumsumexp(const edit_arguments& edited, nb::handle x, std::int64_t
   if (with_carry) {
     const softfold_dtype type = c.x().type == SOFTFOLD_F64 ? SOFTFOLD_F64 : SOFTFOLD_F32;
     after.emplace(made_by{[&] { return c.with_columns("carry", nb::none(), 2, type); }});
-    carry_out = states_of(*after->vector());
+    carry_out = pairs(*after->vector());
     options.carry_out = &carry_out;
   }
   const softfold_matrix* const to = lse.matrix();
@@ -446,6 +423,7 @@ all that the process may run on.
 
   m.def("_c_calls", &c_calls);
 
+  bind_attention(m);
   bind_sample(m);
   bind_states(m);
   bind_xla(m);

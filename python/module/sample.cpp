@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// sample: tokens drawn from rows, whose parameters are numbers or arrays with one for each row.
+/// sample and verify: tokens drawn from rows, whose parameters are numbers or arrays with one for
+/// each row.
 #include "edits.hpp"
 #include "module.hpp"
 
-#include <nanobind/stl/string.h>
-
+#include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 namespace softfold::python {
 namespace {
@@ -32,13 +33,9 @@ class parameter {
       const array& held = held_.emplace(arg, given, given_as);
       c.check_rows(name, held);
       vector_ = held.vector();
-    } else if (!nb::try_cast(given, number)) {
-      const std::string text = nb::cast<std::string>(nb::repr(given));
-      const std::string wanted = std::string(expected) + ", or an array with one for each row";
-      if (PyLong_Check(given.ptr()) != 0) {
-        throw nb::value_error(is_not(arg, text, wanted).c_str());
-      }
-      throw nb::type_error(is_not(arg, text, wanted).c_str());
+    } else {
+      read_number(arg, given, number,
+                  std::string(expected) + ", or an array with one for each row");
     }
   }
   parameter(const parameter&) = delete;
@@ -51,12 +48,44 @@ class parameter {
   softfold_vector vector_{};
 };
 
+/// As a caller gives them.
+struct parameter_arguments {
+  nb::handle temperature, top_k, top_p, min_p, seed, offset;
+};
+
+/// Those of a call's rows, in its options.
+class parameters {
+ public:
+  parameters(const call& c, const parameter_arguments& given, softfold_sample_options& options)
+      : temperatures_(c, "temperature", given.temperature, role::input, options.temperature,
+                      "a number"),
+        top_ks_(c, "top_k", given.top_k, role::integers, options.top_k, "an integer of 0 or more"),
+        top_ps_(c, "top_p", given.top_p, role::input, options.top_p, "a number"),
+        min_ps_(c, "min_p", given.min_p, role::input, options.min_p, "a number"),
+        seeds_(c, "seed", given.seed, role::integers, options.seed,
+               "an integer from 0 to 2^64 - 1"),
+        offsets_(c, "offset", given.offset, role::integers, options.offset,
+                 "an integer from 0 to 2^64 - 1") {
+    options.temperatures = temperatures_.each();
+    options.top_ks = top_ks_.each();
+    options.top_ps = top_ps_.each();
+    options.min_ps = min_ps_.each();
+    options.seeds = seeds_.each();
+    options.offsets = offsets_.each();
+  }
+
+ private:
+  parameter temperatures_, top_ks_, top_ps_, min_ps_, seeds_, offsets_;
+};
+
+std::int32_t order_of(bool joint) { return joint ? SOFTFOLD_JOINT : SOFTFOLD_TOP_K_FIRST; }
+
 /// A result that may not be wanted.
 class wanted {
  public:
   template <class Make>
   void make(Make&& make) {
-    made_.emplace(in_place<Make>{make});
+    made_.emplace(made_by<Make&>{make});
   }
   [[nodiscard]] const softfold_matrix* matrix() { return made_ ? made_->matrix() : nullptr; }
   [[nodiscard]] const softfold_vector* vector() { return made_ ? made_->vector() : nullptr; }
@@ -67,12 +96,6 @@ class wanted {
   }
 
  private:
-  /// What `make` returns, which cannot be moved, is made where the optional has its memory.
-  template <class Make>
-  struct in_place {
-    Make& make;
-    operator result() const { return make(); }
-  };
   std::optional<result> made_;
 };
 
@@ -93,23 +116,8 @@ nb::object sample(const edit_arguments& edited, nb::handle x, nb::handle tempera
   }
   const edits e(c, edited);
   softfold_sample_options options = SOFTFOLD_SAMPLE_OPTIONS_INIT;
-  const parameter temperatures(c, "temperature", temperature, role::input, options.temperature,
-                               "a number");
-  const parameter top_ks(c, "top_k", top_k, role::integers, options.top_k,
-                         "an integer of 0 or more");
-  const parameter top_ps(c, "top_p", top_p, role::input, options.top_p, "a number");
-  const parameter min_ps(c, "min_p", min_p, role::input, options.min_p, "a number");
-  const parameter seeds(c, "seed", seed, role::integers, options.seed,
-                        "an integer from 0 to 2^64 - 1");
-  const parameter offsets(c, "offset", offset, role::integers, options.offset,
-                          "an integer from 0 to 2^64 - 1");
-  options.temperatures = temperatures.each();
-  options.top_ks = top_ks.each();
-  options.top_ps = top_ps.each();
-  options.min_ps = min_ps.each();
-  options.seeds = seeds.each();
-  options.offsets = offsets.each();
-  options.order = joint ? SOFTFOLD_JOINT : SOFTFOLD_TOP_K_FIRST;
+  const parameters p(c, {temperature, top_k, top_p, min_p, seed, offset}, options);
+  options.order = order_of(joint);
   options.edits = e.get();
 
   const nb::none none;
@@ -160,6 +168,62 @@ nb::object sample(const edit_arguments& edited, nb::handle x, nb::handle tempera
     more->append_to(all);
   }
   return nb::len(all) == 1 ? nb::object(all[0]) : nb::tuple(all);
+}
+
+/// Raises ValueError unless the array has the shape, in x's place.
+void check_shape(const call& c, const char* name, const array& given, extents expected,
+                 const char* what) {
+  if (!std::equal(given.shape.begin(), given.shape.end(), expected.begin(), expected.end())) {
+    throw nb::value_error(is_not({c.function(), name}, "of shape " + text_of(given.shape),
+                                 text_of(expected) + ", " + what)
+                              .c_str());
+  }
+  c.check_place(name, given);
+}
+
+nb::object verify(const edit_arguments& edited, nb::handle target, nb::handle draft_tokens,
+                  nb::handle draft, nb::handle temperature, nb::handle top_k, nb::handle top_p,
+                  nb::handle min_p, nb::handle seed, nb::handle offset, bool joint,
+                  nb::handle index_dtype, nb::handle stream) {
+  constexpr const char* name = "verify";
+  const call c(name, "target", target, -1, stream);
+  std::vector<std::int64_t> chains(c.x().shape.begin(), c.x().shape.end() - 1);
+  if (chains.empty() || chains.back() == 0) {
+    throw nb::value_error(
+        is_not({name, "target"}, "of shape " + text_of(c.x().shape), "[..., drafts + 1, columns]")
+            .c_str());
+  }
+  const array drafted({name, "draft_tokens"}, draft_tokens, role::integers);
+  std::vector<std::int64_t> places = chains;
+  --places.back();
+  check_shape(c, "draft_tokens", drafted, places, "a place fewer than target has");
+  const softfold_matrix from = drafted.matrix();
+  std::optional<array> drafts;
+  softfold_matrix logits{};
+  if (!draft.is_none()) {
+    drafts.emplace(argument{name, "draft"}, draft, role::input);
+    places.push_back(c.matrix()->cols);
+    check_shape(c, "draft", *drafts, places, "a place fewer than target has");
+    logits = drafts->matrix();
+  }
+  const edits e(c, edited);
+  softfold_sample_options options = SOFTFOLD_SAMPLE_OPTIONS_INIT;
+  const parameters p(c, {temperature, top_k, top_p, min_p, seed, offset}, options);
+  options.order = order_of(joint);
+  options.edits = e.get();
+  const softfold_dtype index = c.type_or("index_dtype", index_dtype, SOFTFOLD_I64);
+  const nb::none none;
+  result tokens({name, "tokens"}, none, c.x(), chains, index);
+  chains.pop_back();
+  result accepted({name, "accepted"}, none, c.x(), chains, index);
+  const softfold_matrix* const to = tokens.matrix();
+  const softfold_vector* const counts = accepted.vector();
+  c.run(
+      [&](const library& l, softfold_queue* q) {
+        return l.verify(q, c.matrix(), drafts ? &logits : nullptr, &from, to, counts, &options);
+      },
+      c_names);
+  return nb::make_tuple(tokens.take(), accepted.take());
 }
 
 }  // namespace
@@ -214,6 +278,32 @@ The other arguments are as softmax's; x as it is means after its edits.)",
       "with_log_probability"_a = false, "with_raw_log_probability"_a = false, "with_lse"_a = false,
       "with_kept"_a = false, "with_top"_a = 0, "out"_a = none, "out_dtype"_a = none,
       "index_dtype"_a = none, "stream"_a = none, "copy"_a = false);
+
+  with_edits<&verify>::define(m, "verify", R"(
+Drafted tokens beside what the target model draws in their places (speculative decoding): the tuple
+(tokens, accepted), of each chain the drafts that are accepted, then one token of the target's, then -1;
+and how many were accepted. docs/sampling.md defines them to the bit.
+
+>>> import numpy as np
+>>> target = np.log([[0.8, 0.1, 0.1], [0.1, 0.1, 0.8], [0.1, 0.8, 0.1]])
+>>> verify(target, np.array([0, 1]), temperature=0)
+(array([ 0,  2, -1]), array(1))
+
+target        the target's logits, [..., drafts + 1, columns]: those of place i follow i drafts.
+draft_tokens  [..., drafts], int32 or int64.
+draft         None: coupled. The target's tokens are those of sample(target, ...), and drafts are accepted
+              up to the first that is another token; a drafter that draws with the same seeds and offsets
+              is often right. Or the draft's logits, [..., drafts, columns], from which sample drew with
+              the same parameters: a draft is accepted with the ratio of its probabilities, or replaced by
+              a draw from what the target has more. Either way tokens have the target's distribution.
+temperature   this parameter and those up to offset are sample's; as arrays, of target's shape without
+              its last axis. Each place has an offset of its own.
+
+The other arguments are as sample's. Edits of target's rows go with coupled drafts only.)",
+                              "target"_a.none(), "draft_tokens"_a.none(), "draft"_a = none,
+                              nb::kw_only(), "temperature"_a = 1.0, "top_k"_a = 0, "top_p"_a = 1.0,
+                              "min_p"_a = 0.0, "seed"_a = 0, "offset"_a = 0, "joint"_a = false,
+                              "index_dtype"_a = none, "stream"_a = none);
 }
 
 }  // namespace softfold::python

@@ -4,8 +4,6 @@
 #include "edits.hpp"
 #include "module.hpp"
 
-#include <nanobind/stl/string.h>
-
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -24,13 +22,48 @@ using owned_states = std::unique_ptr<softfold_row_states, destroy>;
 
 constexpr const char* fold_names[] = {
     "row_states::fold:", "fold:", "fold_topk:", "fold:", "x_part", "x", nullptr};
+constexpr const char* create_names[] = {"row_states:", "States:", nullptr};
+constexpr const char* finish_sample_names[] = {
+    "row_states::finish_sample:", "finish_sample:", nullptr};
+
+/// What tokens are drawn by, from a dict.
+softfold_row_sampling sampling_of(nb::handle given) {
+  constexpr const char* names = "temperature, top_k, top_p, min_p, seed, offset or draw";
+  if (!nb::isinstance<nb::dict>(given)) {
+    throw nb::type_error(is_not({"States", "sampling"}, nb::cast<std::string>(nb::repr(given)),
+                                std::string("None or a dict of ") + names)
+                             .c_str());
+  }
+  softfold_row_sampling sampling = SOFTFOLD_ROW_SAMPLING_INIT;
+  for (const auto [key, value] : nb::cast<nb::dict>(given)) {
+    const auto name = nb::cast<std::string>(nb::str(key));
+    const auto is = [&, value = value](const char* known, auto& number, const char* expected) {
+      if (name != known) {
+        return false;
+      }
+      read_number({"States", ("sampling['" + name + "']").c_str()}, value, number, expected);
+      return true;
+    };
+    if (!is("temperature", sampling.temperature, "a number") &&
+        !is("top_k", sampling.top_k, "an integer from 0 to k") &&
+        !is("top_p", sampling.top_p, "a number") && !is("min_p", sampling.min_p, "a number") &&
+        !is("seed", sampling.seed, "an integer from 0 to 2^64 - 1") &&
+        !is("offset", sampling.offset, "an integer from 0 to 2^64 - 1") &&
+        !is("draw", sampling.draw, "an integer of 0 or more")) {
+      throw nb::value_error(
+          is_not({"States", "a key of sampling"}, nb::cast<std::string>(nb::repr(key)), names)
+              .c_str());
+    }
+  }
+  return sampling;
+}
 
 /// The states live in the host's memory as objects of the cpu backend's library. Columns in a GPU's
-/// memory are folded by the cuda backend's into states of its own, which come as bytes.
+/// memory are folded by the cuda backend's, which the states go to and come from as bytes.
 class states {
  public:
-  states(std::int64_t rows, std::int64_t k, double scale, nb::handle dtype)
-      : states(made(cpu_library(), type_of({"States", "dtype"}, dtype), rows, k, scale)) {}
+  states(std::int64_t rows, std::int64_t k, double scale, nb::handle dtype, nb::handle sampling)
+      : states(made(type_of({"States", "dtype"}, dtype), rows, k, scale, sampling)) {}
   explicit states(owned_states from) : held_(std::move(from)) {}
 
   void fold(const edit_arguments& edited, nb::handle x, std::int64_t column_offset,
@@ -40,22 +73,23 @@ class states {
     softfold_row_states_fold_options options = SOFTFOLD_ROW_STATES_FOLD_OPTIONS_INIT;
     options.column_offset = column_offset;
     options.edits = e.get();
-    const library& from = library_of(c.x().where);
-    owned_states theirs{nullptr, {&from}};
-    if (!c.x().where.on_host()) {
-      const softfold_row_states_view v = view();
-      theirs = made(from, v.type, v.rows, v.k, v.scale);
-    }
     c.run(
         [&](const library& l, softfold_queue* q) {
           const std::lock_guard<std::mutex> lock(mutex_);
-          return l.row_states_fold_with_options(q, theirs ? theirs.get() : held_.get(), c.matrix(),
-                                                &options);
+          const auto fold_into = [&](softfold_row_states* to) {
+            return l.row_states_fold_with_options(q, to, c.matrix(), &options);
+          };
+          if (c.x().where.on_host()) {
+            return fold_into(held_.get());
+          }
+          owned_states theirs{nullptr, {&l}};
+          softfold_status status = send(held_, theirs);
+          if (status == SOFTFOLD_SUCCESS) {
+            status = fold_into(theirs.get());
+          }
+          return status == SOFTFOLD_SUCCESS ? send(theirs, held_) : status;
         },
         fold_names);
-    if (theirs) {
-      combine(states(from_bytes(bytes_of(from, theirs.get()))));
-    }
   }
 
   void combine(const states& more) {
@@ -79,7 +113,7 @@ class states {
 
   void append_rows(const states& more) {
     // By way of a copy, since more may be these states.
-    const owned_states copy = from_bytes(bytes_of(cpu_library(), more));
+    const owned_states copy = from_bytes(bytes_of(more));
     const std::lock_guard<std::mutex> lock(mutex_);
     check(cpu_library(), softfold_row_states_append_rows(held_.get(), copy.get()));
   }
@@ -94,22 +128,46 @@ class states {
     nb::object list = new_numpy({shape, 2}, v.type, list_data);
     const softfold_vector to_lse{lse_data, v.rows, v.type, 0};
     const softfold_matrix to_list{list_data, v.rows, v.k, v.k, v.type, 0};
-    softfold_status status = SOFTFOLD_SUCCESS;
-    {
-      const without_gil released;
-      const std::lock_guard<std::mutex> lock(mutex_);
-      const lease queue(cpu_library(), place{}, nullptr);
-      status =
-          queue.status() != SOFTFOLD_SUCCESS
-              ? queue.status()
-              : softfold_row_states_finish(queue.get(), held_.get(), &to_lse, &to_list, policy);
-    }
-    check(cpu_library(), status);
+    run_on_host([&](softfold_queue* q) {
+      return softfold_row_states_finish(q, held_.get(), &to_lse, &to_list, policy);
+    });
     return nb::make_tuple(lse, list);
   }
 
+  [[nodiscard]] nb::object finish_sample(bool with_log_probability, bool with_raw_log_probability,
+                                         bool with_lse, bool with_kept) const {
+    const softfold_row_states_view v = view();
+    nb::list all;
+    const auto make = [&](softfold_dtype type, softfold_vector& to) {
+      void* data = nullptr;
+      all.append(new_numpy({&v.rows, 1}, type, data));
+      to = {data, v.rows, type, 0};
+      return &to;
+    };
+    softfold_vector tokens, log_probability, raw_log_probability, lse, kept, kept_mass;
+    make(SOFTFOLD_I64, tokens);
+    softfold_finish_sample_options options = SOFTFOLD_FINISH_SAMPLE_OPTIONS_INIT;
+    if (with_log_probability) {
+      options.log_probability = make(v.type, log_probability);
+    }
+    if (with_raw_log_probability) {
+      options.raw_log_probability = make(v.type, raw_log_probability);
+    }
+    if (with_lse) {
+      options.lse = make(v.type, lse);
+    }
+    if (with_kept) {
+      options.kept = make(SOFTFOLD_I64, kept);
+      options.kept_mass = make(v.type, kept_mass);
+    }
+    run_on_host([&](softfold_queue* q) {
+      return softfold_row_states_finish_sample(q, held_.get(), &tokens, &options);
+    });
+    return nb::len(all) == 1 ? nb::object(all[0]) : nb::tuple(all);
+  }
+
   [[nodiscard]] nb::bytes to_bytes() const {
-    const std::string bytes = bytes_of(cpu_library(), *this);
+    const std::string bytes = bytes_of(*this);
     return nb::bytes(bytes.data(), bytes.size());
   }
 
@@ -157,23 +215,65 @@ class states {
   }
 
  private:
-  static owned_states made(const library& from, softfold_dtype type, std::int64_t rows,
-                           std::int64_t k, double scale) {
+  static owned_states made(softfold_dtype type, std::int64_t rows, std::int64_t k, double scale,
+                           nb::handle sampling) {
     softfold_row_states* states = nullptr;
-    check(from, from.row_states_create(type, rows, k, scale, &states));
-    return {states, {&from}};
+    if (sampling.is_none()) {
+      check(cpu_library(), softfold_row_states_create(type, rows, k, scale, &states), create_names);
+    } else {
+      const softfold_row_sampling how = sampling_of(sampling);
+      check(cpu_library(), softfold_row_states_create_sampling(type, rows, k, scale, &how, &states),
+            create_names);
+    }
+    return {states, {&cpu_library()}};
   }
 
-  static std::string bytes_of(const library& from, const softfold_row_states* of) {
+  static softfold_status write(const owned_states& from, std::string& bytes) {
+    const library& theirs = *from.get_deleter().from;
     std::size_t size = 0;
-    check(from, from.row_states_to_bytes(of, nullptr, 0, &size));
-    std::string bytes(size, '\0');
-    check(from, from.row_states_to_bytes(of, bytes.data(), size, &size));
-    return bytes;
+    const softfold_status status = theirs.row_states_to_bytes(from.get(), nullptr, 0, &size);
+    bytes.resize(size);
+    return status == SOFTFOLD_SUCCESS
+               ? theirs.row_states_to_bytes(from.get(), bytes.data(), size, &size)
+               : status;
   }
-  static std::string bytes_of(const library& from, const states& of) {
-    const std::lock_guard<std::mutex> lock(of.mutex_);
-    return bytes_of(from, of.held_.get());
+
+  /// Makes `to` what `from` is, an object of its own library's.
+  static softfold_status send(const owned_states& from, owned_states& to) {
+    std::string bytes;
+    softfold_row_states* read = nullptr;
+    softfold_status status = write(from, bytes);
+    if (status == SOFTFOLD_SUCCESS) {
+      status = to.get_deleter().from->row_states_from_bytes(bytes.data(), bytes.size(), &read);
+    }
+    if (status == SOFTFOLD_SUCCESS) {
+      to.reset(read);
+    }
+    return status;
+  }
+
+  /// `work(queue)` of the states as they are.
+  template <class Work>
+  void run_on_host(Work&& work) const {
+    softfold_status status = SOFTFOLD_SUCCESS;
+    {
+      const without_gil released;
+      const std::lock_guard<std::mutex> lock(mutex_);
+      const lease queue(cpu_library(), place{}, nullptr);
+      status = queue.status() == SOFTFOLD_SUCCESS ? work(queue.get()) : queue.status();
+    }
+    check(cpu_library(), status, finish_sample_names);
+  }
+
+  static std::string bytes_of(const states& of) {
+    std::string bytes;
+    softfold_status status = SOFTFOLD_SUCCESS;
+    {
+      const std::lock_guard<std::mutex> lock(of.mutex_);
+      status = write(of.held_, bytes);
+    }
+    check(cpu_library(), status);
+    return bytes;
   }
 
   [[nodiscard]] softfold_row_states_view view_unlocked() const {
@@ -215,7 +315,9 @@ they pickle, and their bytes (docs/state_format.md) are the same on every machin
 >>> probabilities.round(3), left.indices
 (array([[0.4, 0.3]], dtype=float32), array([[1, 2]]))
 
-dtype is float32, for columns of float32, float16 and bfloat16, or float64.)");
+dtype is float32, for columns of float32, float16 and bfloat16, or float64. sampling, a dict of
+temperature, top_k, top_p, min_p, seed, offset and draw as numbers, lets finish_sample draw a token of
+each row: row r has offset + r, and top_k is at most k; top_p and min_p need a top_k.)");
   with_edits<&fold>::define(type, "fold", R"(
 Adds the columns of x, [rows, any], the first of which is column_offset of the whole. A column that was
 folded before is a ValueError, and the states are as they were. The edits are softmax's, of the columns
@@ -229,10 +331,10 @@ of x: an element that they remove is in no list.
                             "x"_a, "column_offset"_a = 0, nb::kw_only(), "stream"_a = nb::none());
   type.def(
           "__init__",
-          [](states* self, std::int64_t rows, std::int64_t k, double scale, nb::handle dtype) {
-            new (self) states(rows, k, scale, dtype);
-          },
-          "rows"_a, "k"_a = 0, nb::kw_only(), "scale"_a = 1.0, "dtype"_a = "float32")
+          [](states* self, std::int64_t rows, std::int64_t k, double scale, nb::handle dtype,
+             nb::handle sampling) { new (self) states(rows, k, scale, dtype, sampling); },
+          "rows"_a, "k"_a = 0, nb::kw_only(), "scale"_a = 1.0, "dtype"_a = "float32",
+          "sampling"_a = nb::none())
       .def("combine", &states::combine, "more"_a,
            "Adds the states of other columns of the same rows.")
       .def("append_rows", &states::append_rows, "more"_a, "Adds the rows of more below.")
@@ -240,6 +342,18 @@ of x: an element that they remove is in no list.
            "The logsumexp of each row, [rows], and the probabilities of its list, [rows, k], over "
            "the "
            "columns seen so far, as NumPy arrays.")
+      .def("finish_sample", &states::finish_sample, nb::kw_only(), "with_log_probability"_a = false,
+           "with_raw_log_probability"_a = false, "with_lse"_a = false, "with_kept"_a = false, R"(
+The tokens of states with sampling, [rows], over the columns seen so far: what sample draws from the whole
+rows. With more asked for, a tuple as sample's. NumPy arrays.
+
+>>> import numpy as np
+>>> x = np.random.default_rng(0).normal(size=(1, 1000))
+>>> states = States(rows=1, k=50, dtype="float64", sampling={"top_k": 50, "top_p": 0.9, "seed": 7})
+>>> states.fold(x[:, 300:], 300)
+>>> states.fold(x[:, :300], 0)
+>>> states.finish_sample() == sample(x, top_k=50, top_p=0.9, seed=7)[:, 0]
+array([ True]))")
       .def("to_bytes", &states::to_bytes, "The states in the byte format of docs/state_format.md.")
       .def_static(
           "from_bytes",

@@ -2,7 +2,7 @@
 /// \file
 /// The functions as custom calls of XLA, for softfold.jax: the handlers of jax.ffi, whose frame of
 /// arguments is a C ABI (xla_ffi.hpp).
-#include "library.hpp"
+#include "array.hpp"
 #include "module.hpp"
 #include "xla_ffi.hpp"
 
@@ -52,17 +52,23 @@ softfold_vector vector_of(const buffer& b) {
   return {m.data, m.rows * m.cols, m.type, 0};
 }
 
+/// Of at most four axes.
+softfold_tensor tensor_of(const buffer& b) {
+  return dense_tensor(b.data, {b.extents, static_cast<std::size_t>(b.rank)},
+                      type_of(b.type).value_or(-1));
+}
+
 /// What a handler's work sees of its call.
 struct frame {
   const call_frame& given;
   const library& from;
   softfold_queue* queue;
 
-  [[nodiscard]] softfold_matrix in(int i) const {
-    return matrix_of(*static_cast<const buffer*>(given.arguments.values[i]));
-  }
+  [[nodiscard]] softfold_matrix in(int i) const { return matrix_of(argument(i)); }
+  [[nodiscard]] softfold_tensor in_tensor(int i) const { return tensor_of(argument(i)); }
   [[nodiscard]] softfold_matrix out(int i) const { return matrix_of(result(i)); }
   [[nodiscard]] softfold_vector out_vector(int i) const { return vector_of(result(i)); }
+  [[nodiscard]] softfold_tensor out_tensor(int i) const { return tensor_of(result(i)); }
 
   template <class T>
   [[nodiscard]] T attribute(std::string_view name, T otherwise) const {
@@ -85,6 +91,9 @@ struct frame {
   }
 
  private:
+  [[nodiscard]] const buffer& argument(int i) const {
+    return *static_cast<const buffer*>(given.arguments.values[i]);
+  }
   [[nodiscard]] const buffer& result(int i) const {
     return *static_cast<const buffer*>(given.results.values[i]);
   }
@@ -101,6 +110,13 @@ class optional_operands {
       return nullptr;
     }
     to = f_.in(next_++);
+    return &to;
+  }
+  const softfold_tensor* tensor(int bit, softfold_tensor& to) {
+    if (!f_.flag(given_, bit)) {
+      return nullptr;
+    }
+    to = f_.in_tensor(next_++);
     return &to;
   }
   const softfold_vector* vector(int bit, softfold_vector& to) {
@@ -260,6 +276,37 @@ softfold_status sample_work(const frame& f) {
   return f.from.sample(f.queue, &x, &tokens, &options);
 }
 
+softfold_status attention_work(const frame& f) {
+  softfold_attention_options options = SOFTFOLD_ATTENTION_OPTIONS_INIT;
+  const double scale = f.scale();
+  options.scale = &scale;
+  options.softcap = f.attribute("softcap", 0.0);
+  options.corner = f.attribute<std::int32_t>("causal", SOFTFOLD_CAUSAL_NONE);
+  options.empty_row = f.empty_row();
+  options.window_left = f.attribute<std::int64_t>("window_left", -1);
+  options.window_right = f.attribute<std::int64_t>("window_right", -1);
+  options.key_offset = f.attribute<std::int64_t>("key_offset", 0);
+  options.query_offset = f.attribute<std::int64_t>("query_offset", 0);
+
+  int next = 3;
+  softfold_tensor bias;
+  softfold_vector alibi_slopes, key_lengths, sinks;
+  optional_operands given(f, "scores", next);
+  options.bias = given.tensor(0, bias);
+  options.alibi_slopes = given.vector(1, alibi_slopes);
+  options.key_lengths = given.vector(2, key_lengths);
+  options.sinks = given.vector(3, sinks);
+
+  const softfold_tensor query = f.in_tensor(0);
+  const softfold_vector to_lse = f.out_vector(1);
+  const softfold_tensor lse = dense_numbers(to_lse.data, query, to_lse.type);
+  options.lse = &lse;
+  const softfold_tensor key = f.in_tensor(1);
+  const softfold_tensor value = f.in_tensor(2);
+  const softfold_tensor out = f.out_tensor(0);
+  return f.from.attention(f.queue, &query, &key, &value, &out, &options);
+}
+
 /// The cuda backend's library, once register_cuda() has loaded it: a handler has no GIL.
 const library* cuda_of_handlers = nullptr;
 
@@ -320,6 +367,7 @@ nb::dict handlers() {
   add("softfold_softmax_topk", &handler<cuda, &softmax_topk_work>);
   add("softfold_logcumsumexp", &handler<cuda, &logcumsumexp_work>);
   add("softfold_sample", &handler<cuda, &sample_work>);
+  add("softfold_attention", &handler<cuda, &attention_work>);
   return all;
 }
 

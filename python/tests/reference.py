@@ -106,8 +106,8 @@ def philox(counter, key, rounds):
     return c0, c1, c2, c3
 
 
-def noise(columns, seed, offset, draw):
-    """-log E of each column, E an exponential random number."""
+def random_bits(columns, seed, offset, draw):
+    """64 bits for each column."""
     key = seed & 0xFFFFFFFF, seed >> 32
 
     def words(block, kind, rounds):
@@ -118,10 +118,14 @@ def noise(columns, seed, offset, draw):
     for column in range(columns):
         top = words(column // 8, 0, 7)[column % 8 // 2] >> 16 * (column % 2) & 0xFFFF
         w0, w1, _, _ = words(column, 1, 10)
-        r = (top << 48) + (w0 << 16) + (w1 >> 16)
-        u = (np.longdouble(r) + np.longdouble(0.5)) * np.longdouble(2) ** -64
-        found.append(-np.log(-np.log1p(-u)))
-    return np.array(found)
+        found.append((top << 48) + (w0 << 16) + (w1 >> 16))
+    return found
+
+
+def noise(columns, seed, offset, draw):
+    """-log E of each column, E an exponential random number."""
+    bits = np.array([np.longdouble(r) for r in random_bits(columns, seed, offset, draw)])
+    return -np.log(-np.log1p(-(bits + np.longdouble(0.5)) * np.longdouble(2) ** -64))
 
 
 def filtered(x, temperature=1.0, top_k=0, top_p=1.0, min_p=0.0, joint=False):
@@ -151,3 +155,78 @@ def sample(x, seed=0, offset=0, draws=1, **filters):
     ]
     drawn = log_softmax(np.where(kept, z, -np.inf).astype(np.float64))[tokens]
     return tokens, drawn, log_softmax(x)[tokens]
+
+
+def verify(target, drafts, draft, seed, offsets, **filters):
+    """The tokens of a chain, by the ratio of probabilities."""
+
+    def probabilities(x):
+        kept, z = filtered(x, **filters)
+        return softmax(np.where(kept, z, -np.inf).astype(np.float64))
+
+    tokens = []
+    for place, token in enumerate(drafts):
+        p, q, offset = probabilities(target[place]), probabilities(draft[place]), offsets[place]
+        u = np.longdouble((random_bits(1, seed, offset, 1)[0] >> 12) + 0.5) * np.longdouble(2) ** -52
+        if not (0 <= token < len(p) and u * q[token] < p[token]):
+            more = p - q if (p > q).any() else p
+            with np.errstate(divide="ignore", invalid="ignore"):
+                keys = np.where(more > 0, np.log(more), -np.inf) + noise(len(p), seed, offset, 2)
+            return [*tokens, int(np.argmax(keys))]
+        tokens.append(int(token))
+    return tokens + sample(target[-1], seed, offsets[len(drafts)], **filters)[0]
+
+
+# ---- docs/attention.md ----
+
+
+def attention(
+    q, k, v, *, scale=None, softcap=0.0, bias=None, alibi_slopes=None, causal=None, window_left=-1,
+    window_right=-1, key_lengths=None, key_offset=0, query_offset=0, sinks=None
+):  # fmt: skip
+    """Of [batches, heads, tokens, dim]: out and the logsumexp, with the documents' bounds on both."""
+    heads, queries, keys, dim, dtype = q.shape[1], q.shape[2], k.shape[2], q.shape[3], q.dtype
+    wide = lambda x: np.asarray(x, np.float64).astype(np.longdouble)  # noqa: E731
+    q, k, v = wide(q), *(np.repeat(wide(x), heads // max(k.shape[1], 1), 1) for x in (k, v))
+    arithmetic = np.float64 if dtype == np.float64 else np.float32
+    scale = np.longdouble(arithmetic(dim**-0.5 if scale is None else scale))
+    s = scale * (q @ k.mT)
+    error = (dim + 2) * abs(scale) * (abs(q) @ abs(k).mT)
+    if softcap:
+        s = softcap * np.tanh(s / softcap)
+
+    first = key_offset + np.arange(keys)
+    lengths = [key_offset + keys] if key_lengths is None else key_lengths
+    ends = np.reshape(np.maximum(lengths, 0), (-1, 1, 1, 1))
+    at = query_offset + np.arange(queries)[:, None]
+    if causal == "bottom_right":
+        at = at + ends - queries
+    seen = first < ends
+    if causal is not None:
+        seen = seen & (first <= at)
+    if window_left >= 0:
+        seen = seen & (at - window_left <= first)
+    if window_right >= 0:
+        seen = seen & (first <= at + window_right)
+
+    added = np.longdouble(0) if bias is None else wide(bias)
+    if alibi_slopes is not None:
+        added = added - wide(alibi_slopes)[:, None, None] * abs(at - first)
+    s = np.where(seen, s + added, -np.inf)
+    with np.errstate(invalid="ignore"):
+        error = np.where(np.isinf(s), 0, error + np.where(added != 0, 2 * abs(added) + abs(s), 0))
+    g = error.max(-1, initial=0)
+
+    sink = np.full(heads, -np.inf) if sinks is None else wide(sinks)
+    m = np.maximum(s.max(-1, initial=-np.inf), sink[:, None])
+    known = np.where(np.isneginf(m), 0, m)
+    p = np.exp(s - known[..., None])
+    d = p.sum(-1) + np.exp(sink[:, None] - known)
+    p = p / np.where(d == 0, 1, d)[..., None]
+    with np.errstate(divide="ignore"):
+        lse = known + np.log(d)
+    u, size = unit(dtype), np.where(np.isinf(lse), 0, abs(lse))
+    rounded = {"float16": 2.0**-11, "bfloat16": 2.0**-8}.get(dtype.name, 0)
+    terms = 16 + np.log2(keys + 1)
+    bound = (rounded + (2 * g[..., None] + terms) * u) * (p @ abs(v))
+    return p @ v, lse, bound + u * abs(p @ v), (size + g + terms) * u

@@ -150,6 +150,34 @@ def test_a_call_goes_to_the_library_and_the_arrays_stream(stub):
     assert done == "fine\n"
 
 
+def test_states_go_to_the_library_and_come_back(stub):
+    done = output(
+        """
+        import numpy, os
+        library = ctypes.CDLL(os.environ["SOFTFOLD_CUDA_LIBRARY"])
+        x = numpy.zeros((2, 3), "float32")
+        states, folded = (softfold.States(2, sampling={"seed": 7}) for _ in range(2))
+        before = states.to_bytes()
+        try:
+            states.fold(ndarray([0.0] * 6, (2, 3)), 5)
+        except RuntimeError as error:
+            assert "fold_with_options: no" in str(error)
+        assert states.to_bytes() == before
+        folded.fold(x, 5)
+        one = softfold.States(2, sampling={"seed": 7})
+        one.fold(x[:, :1], 0)
+        written = folded.to_bytes()
+        ctypes.c_char_p.in_dll(library, "stub_folded").value = written
+        one.fold(ndarray([0.0] * 6, (2, 3)), 5)  # of as many bytes: one range of columns
+        assert ctypes.c_int64.in_dll(library, "stub_offset").value == 3005
+        assert one.to_bytes() == written
+        print("fine")
+        """,
+        SOFTFOLD_CUDA_LIBRARY=str(stub),
+    )
+    assert done == "fine\n"
+
+
 def test_arrays_of_two_devices_do_not_mix(stub):
     done = run(
         """

@@ -100,6 +100,27 @@ def test_tokens_are_the_processors(name):
     )
 
 
+@pytest.mark.parametrize("name", FLOATS)
+def test_attention_beside_the_processors(name):
+    random = np.random.default_rng(10)
+    shapes = (2, 6, 5, 64), (2, 2, 700, 64), (2, 2, 700, 80)
+    q, k, v = (random.normal(size=shape).astype(dtype_of(name)) for shape in shapes)
+    given = {"bias": random.normal(size=(6, 1, 700)), "key_lengths": np.array([700, 300]),
+             "alibi_slopes": random.random(6), "sinks": random.normal(size=6)}  # fmt: skip
+    numbers = {"causal": "bottom_right", "softcap": 5.0}
+    tensors = {argument: tensor(x) for argument, x in given.items()}
+    for found, expected in zip(
+        softfold.attention(*map(tensor, (q, k, v)), with_lse=True, **tensors, **numbers),
+        softfold.attention(q, k, v, with_lse=True, **given, **numbers),
+    ):
+        assert found.is_cuda
+        near(array(found), expected)
+    state = softfold.fold_attention(*map(tensor, (q, k, v)), **tensors, **numbers)
+    softfold.combine_attention(*state, *(x.clone() for x in state))
+    expected = softfold.fold_attention(q, k, v, **given, **numbers)
+    near(array(softfold.normalize_attention(*state)), softfold.normalize_attention(*expected))
+
+
 @pytest.mark.parametrize("edit", [*EDITS, "penalties"])
 def test_edits_beside_the_processors(edit):
     x = rows(torch.float32)
@@ -125,6 +146,29 @@ def test_states_of_columns_in_both_memories():
     near(probabilities, array(expected))
     with pytest.raises(ValueError, match="columns 0 to 9 are in both"):
         states.fold(x[:, :10].cuda(), 0)
+    states, below = (softfold.States(2, 5, sampling={"seed": seed, "top_k": 4}) for seed in (1, 2))
+    states.append_rows(below)
+    states.fold(x[:, :300].contiguous().cuda(), 0)
+    states.fold(x[:, 300:], 300)
+    tokens = softfold.sample(x.cuda(), seed=torch.tensor([1, 1, 2, 2]).cuda(),
+                             offset=torch.tensor([0, 1, 0, 1]).cuda(), top_k=4)  # fmt: skip
+    np.testing.assert_array_equal(states.finish_sample(), array(tokens)[:, 0])
+
+
+def test_verified_tokens_are_the_processors():
+    random = np.random.default_rng(12)
+    target, draft = random.normal(size=(6, 5, 3000)), random.normal(size=(6, 4, 3000))
+    target[:, :4] += 8 * (draft > 2.5)
+    draft += 8 * (draft > 2.5)
+    offsets = np.arange(30).reshape(6, 5)
+    drafts = softfold.sample(draft, offset=offsets[:, :4].copy(), top_k=50)[..., 0]
+    for given in ((drafts,), (drafts, draft)):
+        found = softfold.verify(
+            tensor(target), *map(tensor, given), seed=3, offset=tensor(offsets), top_k=50
+        )
+        expected = softfold.verify(target, *given, seed=3, offset=offsets, top_k=50)
+        for y, exact in zip(found, expected):
+            np.testing.assert_array_equal(array(y), exact)
 
 
 # ---- streams ----

@@ -248,3 +248,67 @@ def test_a_decode_loop_without_64_bits():
     np.testing.assert_array_equal(
         found, softfold.softmax(np.asarray(x), **{**PENALTIES, "repetition": None, "presence": np.ones(1)})
     )
+
+
+# ---- attention ----
+
+QUERY, KEY, VALUE = (
+    np.random.default_rng(8).normal(size=shape).astype("f4")
+    for shape in ((2, 4, 5, 8), (2, 2, 9, 8), (2, 2, 9, 12))
+)
+SCORES = {
+    "bias": np.linspace(-1, 1, 9, dtype="f4"),
+    "alibi_slopes": np.linspace(0, 1, 4),
+    "key_lengths": np.array([9, 6]),
+    "sinks": np.linspace(-1, 1, 4, dtype="f4"),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_attention_is_the_packages(dtype):
+    tensors = [jnp.asarray(x, dtype) for x in (QUERY, KEY, VALUE)]
+    numbers = {
+        "scale": 0.5, "softcap": 3.0, "causal": "bottom_right", "window_left": 4, "window_right": 6,
+        "key_offset": 1, "query_offset": 2, "empty_row": "nan", "with_lse": True,
+    }  # fmt: skip
+    wide = {"dtype": jnp.float64 if dtype == "float64" else jnp.float32}
+    for options in ({}, numbers, {**numbers, **SCORES}, {"sinks": SCORES["sinks"], **wide}):
+        found = jax.jit(lambda *tensors: sj.attention(*tensors, **options))(*tensors)
+        given = {"out_dtype" if name == "dtype" else name: e for name, e in options.items()}
+        expected = softfold.attention(*map(np.asarray, tensors), **given)
+        jax.tree.map(np.testing.assert_array_equal, found, expected)
+        assert jax.tree.map(lambda y: y.dtype, found) == jax.tree.map(lambda y: y.dtype, expected)
+
+
+def test_mapped_attention():
+    heads = jax.vmap(lambda q, length: sj.attention(q, KEY[0], VALUE[0], key_lengths=length[None]))
+    lengths = jnp.array([4, 9])
+    expected = [
+        sj.attention(q, KEY[0], VALUE[0], key_lengths=length[None]) for q, length in zip(QUERY, lengths)
+    ]
+    np.testing.assert_array_equal(heads(jnp.asarray(QUERY), lengths), jnp.stack(expected))
+
+
+def test_attention_has_no_gradient():
+    with pytest.raises(Exception, match="softfold_attention.*cannot be differentiated"):
+        jax.grad(lambda q: sj.attention(q, KEY, VALUE).sum())(jnp.asarray(QUERY))
+
+
+@pytest.mark.parametrize(
+    "error, words, options",
+    [
+        (ValueError, "key is of shape (1, 2, 2, 9, 8), expected one to four axes", {"key": KEY[None]}),
+        (TypeError, "value.dtype is int32, expected float32", {"value": VALUE.astype("i4")}),
+        (ValueError, "causal is True", {"causal": True}),
+        (ValueError, "empty_row is None", {"empty_row": None}),
+        (TypeError, "key_lengths.dtype is float32", {"key_lengths": np.zeros(2, "f4")}),
+        (Exception, "key.batches is 1, expected 2", {"key": KEY[:1]}),
+        (Exception, "sinks.size is 3, expected 4", {"sinks": SCORES["sinks"][1:]}),
+        (Exception, "scale is inf", {"scale": np.inf}),
+    ],
+)
+def test_attention_that_is_refused(error, words, options):
+    with pytest.raises(error, match=words.replace("(", r"\(").replace(")", r"\)")):
+        jax.block_until_ready(
+            sj.attention(**{"query": QUERY, "key": KEY, "value": VALUE, **options})
+        )

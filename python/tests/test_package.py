@@ -25,7 +25,7 @@ def run_examples(text, name, names):
     assert results.failed == 0, "".join(output)
 
 
-@pytest.mark.parametrize("name", [*softfold.__all__, "States.fold"])
+@pytest.mark.parametrize("name", [*softfold.__all__, "States.fold", "States.finish_sample"])
 def test_examples(name):
     run_examples(operator.attrgetter(name)(softfold).__doc__, name, dict(vars(softfold)))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""sample beside docs/sampling.md in NumPy and integers: the same tokens."""
+"""sample and verify beside docs/sampling.md in NumPy and integers: the same tokens."""
 
 import re
 
@@ -18,6 +18,7 @@ from reference import (
     philox,
     sample,
     softmax,
+    verify,
 )
 
 import softfold
@@ -198,3 +199,94 @@ WRONG = [
 def test_what_is_refused(error, words, options):
     with pytest.raises(error, match=re.escape("sample: " + words)):
         softfold.sample(X, **options)
+
+
+# ---- verify ----
+
+CHAINS, DRAFTS, COLUMNS = 3, 4, 12
+TARGET = np.random.default_rng(6).normal(size=(CHAINS, DRAFTS + 1, COLUMNS)) * 2
+OFFSETS = np.arange(CHAINS * (DRAFTS + 1)).reshape(CHAINS, DRAFTS + 1) * 2**31
+PLACES = np.s_[:, :DRAFTS]
+
+
+def first_part(tokens, accepted):
+    """Drafts, the target's token, -1."""
+    return np.where(np.arange(DRAFTS + 1) <= accepted[:, None], tokens, -1)
+
+
+@given(st.sampled_from(FLOATS), BITS, st.sampled_from([{}, {"top_k": 3}, {"temperature": 0}]))
+def test_coupled_drafts(name, seed, filters):
+    target = TARGET.astype(dtype_of(name))
+    drawn = softfold.sample(target, seed=seed, offset=OFFSETS, **filters)[..., 0]
+    drafts = drawn[PLACES].copy()
+    drafts[1, 2] = (drafts[1, 2] + 1) % COLUMNS
+    drafts[2, 0] = -1
+    tokens, accepted = softfold.verify(target, drafts, seed=seed, offset=OFFSETS, **filters)
+    np.testing.assert_array_equal(accepted, [DRAFTS, 2, 0])
+    np.testing.assert_array_equal(tokens, first_part(drawn, accepted))
+
+
+@given(
+    st.integers(0, 2**32), BITS, st.sampled_from([0.1, 1.0, 3.0]),
+    st.sampled_from([
+        {}, {"top_k": 3}, {"top_p": 0.8, "temperature": 2}, {"min_p": 0.1, "top_k": 5},
+        {"top_k": 3, "top_p": 0.7, "joint": True},
+    ]),
+)  # fmt: skip
+def test_drafts_by_ratio(content, seed, far, filters):
+    random = np.random.default_rng(content)
+    draft = TARGET[PLACES] + far * random.normal(size=(CHAINS, DRAFTS, COLUMNS))
+    drafts = softfold.sample(draft, seed=1, offset=OFFSETS[PLACES].copy(), **filters)[..., 0]
+    drafts[2, 3] = COLUMNS
+    tokens, accepted = softfold.verify(TARGET, drafts, draft, seed=seed, offset=OFFSETS, **filters)
+    for chain in range(CHAINS):
+        offsets = OFFSETS[chain].tolist()
+        expected = verify(TARGET[chain], drafts[chain], draft[chain], seed, offsets, **filters)
+        assert accepted[chain] == len(expected) - 1
+        assert tokens[chain].tolist() == expected + [-1] * (DRAFTS + 1 - len(expected))
+
+
+def test_chains_of_any_shape_and_kind(kind):
+    draft = np.ascontiguousarray(TARGET[PLACES])
+    drafts = softfold.sample(draft, seed=1, offset=OFFSETS[PLACES].copy())[..., 0]
+    options = {"offset": OFFSETS, "temperature": np.full((CHAINS, DRAFTS + 1), 0.5)}
+    kept = TARGET > -1
+    expected = softfold.verify(TARGET, drafts, draft, **options)
+    masked = softfold.verify(TARGET, drafts, mask=kept, **options)
+    given_ = {name: kind.make(array) for name, array in options.items()}
+    found = softfold.verify(*map(kind.make, (TARGET, drafts, draft)), **given_)
+    found += softfold.verify(kind.make(TARGET), kind.make(drafts), mask=kind.make(kept), **given_)
+    for y, exact in zip(found, expected + masked):
+        assert type(y) is type(kind.make(TARGET))
+        np.testing.assert_array_equal(kind.back(y), exact)
+    drawn = softfold.sample(TARGET, mask=kept, **options)[..., 0]
+    np.testing.assert_array_equal(masked[0], first_part(drawn, masked[1]))
+    alone = softfold.verify(TARGET[0], drafts[0], index_dtype="int32", offset=OFFSETS[0])
+    assert alone[0].shape == (DRAFTS + 1,) and alone[1].shape == () and alone[0].dtype == np.int32
+    none = softfold.verify(TARGET[:, :1], drafts[:, :0], seed=3)
+    np.testing.assert_array_equal(none[0], softfold.sample(TARGET[:, :1], seed=3)[..., 0])
+
+
+@pytest.mark.parametrize(
+    "error, words, options",
+    [
+        (ValueError, "target is of shape (12,), expected [..., drafts + 1, columns]",
+         {"target": TARGET[0, 0]}),
+        (ValueError, "draft_tokens is of shape (3, 5), expected (3, 4), a place fewer than target has",
+         {"draft_tokens": OFFSETS}),
+        (TypeError, "draft_tokens.type is f64, expected i32 or i64", {"draft_tokens": np.zeros((3, 4))}),
+        (ValueError, "draft is of shape (3, 5, 12), expected (3, 4, 12)", {"draft": TARGET}),
+        (TypeError, "draft.type is f32, expected f64", {"draft": TARGET[PLACES].astype("f4")}),
+        (ValueError, "edits is given, expected nothing beside the draft's logits",
+         {"draft": np.ascontiguousarray(TARGET[PLACES]), "softcap": 3.0}),
+        (ValueError, "offset is of shape (3,), expected (3, 5), one for each row of target",
+         {"offset": np.arange(3)}),
+        (ValueError, "temperature is -1", {"temperature": -1}),
+        (ValueError, "seed is -1, expected an integer from 0 to 2^64 - 1", {"seed": -1}),
+        (TypeError, "index_dtype is float8", {"index_dtype": "float8"}),
+    ],
+)  # fmt: skip
+def test_chains_that_are_refused(error, words, options):
+    given_ = {"target": TARGET, "draft_tokens": np.zeros((3, 4), int), **options}
+    with pytest.raises(error, match=re.escape("verify: " + words)):
+        softfold.verify(**given_)

@@ -195,3 +195,75 @@ def test_the_format_is_the_documents():
 
 def test_methods_without_columns_of_their_own():
     assert softfold.States is States and States.__module__ == "softfold"
+
+
+# ---- sampling ----
+
+
+@given(
+    st.sampled_from(FLOATS),
+    st.lists(st.integers(0, 100), max_size=4),
+    st.randoms(),
+    st.sampled_from([
+        {}, {"temperature": 0.7, "seed": 2**64 - 1, "offset": 2**40}, {"temperature": 0},
+        {"top_k": 9}, {"top_k": 20, "top_p": 0.8, "min_p": 0.01, "seed": 5},
+    ]),
+)  # fmt: skip
+def test_tokens_are_those_of_the_whole_rows(name, cuts, random, how):
+    x = X.astype(dtype_of(name))
+    edges = sorted({0, 100, *cuts})
+    parts = [folded(x, a, b, k=20, sampling=how) for a, b in zip(edges, edges[1:])]
+    random.shuffle(parts)
+    whole = pickle.loads(pickle.dumps(parts.pop()))
+    for part in parts:
+        whole.combine(part)
+    wanted = {"with_log_probability": True, "with_raw_log_probability": True, "with_lse": True}
+    found = whole.finish_sample(**wanted, with_kept=True)
+    options = {**how, "offset": how.get("offset", 0) + np.arange(4)}
+    wide = {"out_dtype": "float64" if name == "float64" else "float32"}
+    tokens, log_p, raw, lse, kept, mass = softfold.sample(x, **options, **wide, **wanted, with_kept=True)
+    expected = tokens[:, 0], log_p[:, 0], raw[:, 0], lse, kept, mass
+    assert len(found) == 6 and found[0].dtype == found[4].dtype == np.int64
+    for i in (0, 4):
+        np.testing.assert_array_equal(found[i], expected[i])
+    for i in (1, 2, 3, 5):
+        np.testing.assert_allclose(found[i], expected[i], rtol=1e-6, atol=1e-6)
+    np.testing.assert_array_equal(whole.finish_sample(), expected[0])
+
+
+def test_rows_with_seeds_of_their_own():
+    whole, one = (
+        States(rows, sampling={"seed": seed, "offset": 3, "draw": 1}) for rows, seed in ((2, 1), (2, 9))
+    )
+    whole.append_rows(one)
+    whole.fold(X, mask=MASK)
+    expected = softfold.sample(
+        X, mask=MASK, seed=np.array([1, 1, 9, 9]), offset=np.array([3, 4, 3, 4]), draws=2
+    )
+    np.testing.assert_array_equal(whole.finish_sample(), expected[:, 1])
+
+
+@pytest.mark.parametrize(
+    "error, words, call",
+    [
+        (TypeError, "States: sampling is 1, expected None or a dict of temperature, top_k",
+         lambda: States(1, sampling=1)),
+        (ValueError, "States: a key of sampling is 'heat', expected temperature, top_k, top_p",
+         lambda: States(1, sampling={"heat": 1})),
+        (TypeError, "States: sampling['top_p'] is 'all', expected a number",
+         lambda: States(1, sampling={"top_p": "all"})),
+        (ValueError, "States: sampling['seed'] is -1, expected an integer from 0 to 2^64 - 1",
+         lambda: States(1, sampling={"seed": -1})),
+        (ValueError, "States: temperature is -1, expected 0, or a finite number",
+         lambda: States(1, sampling={"temperature": -1})),
+        (ValueError, "States: k is 2, expected", lambda: States(1, 2, sampling={"top_k": 3})),
+        (ValueError, "top_p is 0.5", lambda: States(1, 2, sampling={"top_p": 0.5})),
+        (ValueError, "sampling is", lambda: folded(X, 0, 50, sampling={}).combine(folded(X, 50))),
+        (ValueError, "row 0 has seed 1",
+         lambda: folded(X, 0, 50, sampling={}).combine(folded(X, 50, sampling={"seed": 1}))),
+        (ValueError, "finish_sample: these are states without sampling", lambda: folded(X).finish_sample()),
+    ],
+)  # fmt: skip
+def test_sampling_that_is_refused(error, words, call):
+    with pytest.raises(error, match=re.escape(words)):
+        call()

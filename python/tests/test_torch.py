@@ -400,3 +400,65 @@ def test_subclasses_and_parameters():
     assert x.grad is not None
     with torch.no_grad():
         assert type(softfold.softmax(x)) is torch.Tensor
+
+
+# ---- attention ----
+
+QUERY, KEY, VALUE = (
+    torch.from_numpy(np.random.default_rng(8).normal(size=shape)).float()
+    for shape in ((2, 4, 5, 8), (2, 2, 9, 8), (2, 2, 9, 12))
+)
+SCORES = {
+    "bias": torch.linspace(-1, 1, 9),
+    "alibi_slopes": torch.linspace(0, 1, 4),
+    "key_lengths": torch.tensor([9, 6]),
+    "sinks": torch.linspace(-1, 1, 4),
+}
+NUMBERS = {"causal": "bottom_right", "scale": 0.5, "softcap": 3.0, "window_left": 4}
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")  # of torch.vmap
+def test_attention_is_the_packages():
+    @torch.compile(fullgraph=True, backend="aot_eager")
+    def compiled(query):
+        return st.attention(2 * query, KEY, VALUE, with_lse=True, **SCORES, **NUMBERS)
+
+    expected = softfold.attention(2 * QUERY, KEY, VALUE, with_lse=True, **SCORES, **NUMBERS)
+    eager = st.attention(2 * QUERY, KEY, VALUE, with_lse=True, **SCORES, **NUMBERS)
+    for found in (eager, compiled(QUERY)):
+        for y, exact in zip(found, expected):
+            assert torch.equal(y, exact)
+    halves = [x.half() for x in (QUERY, KEY, VALUE)]
+    wide = torch.compile(st.attention, fullgraph=True, backend="aot_eager")(*halves, dtype=torch.float32)
+    assert torch.equal(wide, softfold.attention(*halves, out_dtype="float32"))
+    each = [st.attention(q, KEY[0], VALUE[0], **NUMBERS) for q in QUERY]
+    mapped = torch.vmap(lambda q: st.attention(q, KEY[0], VALUE[0], **NUMBERS))(QUERY)
+    assert torch.equal(mapped, torch.stack(each))
+
+
+def test_the_operator_of_attention():
+    operator = torch.ops.softfold.attention.default
+    for tensors in ((QUERY, KEY, VALUE), tuple(x.bfloat16().movedim(1, 2) for x in (KEY, KEY, VALUE))):
+        torch.library.opcheck(operator, tensors, NUMBERS)
+    torch.library.opcheck(operator, (QUERY, KEY, VALUE, *SCORES.values()), {"out_dtype": torch.float32})
+
+
+@pytest.mark.parametrize("compiles", [False, True])
+@pytest.mark.parametrize("name", ["query", "key", "value", "bias"])
+def test_attention_has_no_gradient(name, compiles):
+    given = {"query": QUERY, "key": KEY, "value": VALUE, "bias": SCORES["bias"]}
+    given[name] = given[name].clone().requires_grad_()
+
+    def call():
+        return st.attention(**given)
+
+    with torch.no_grad():
+        expected = call()
+    function = torch.compile(call, backend="aot_eager") if compiles else call
+    with pytest.raises(ValueError, match=f"{name}.requires_grad is True, and attention has no gradient"):
+        function()
+    if not compiles:
+        with pytest.raises(ValueError, match=f"attention: {name}.requires_grad is True.*no_grad"):
+            softfold.attention(**given)
+    given[name] = given[name].detach()
+    assert torch.equal(call(), expected)

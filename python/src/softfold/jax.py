@@ -14,6 +14,7 @@ Array([[1. , 0. ],
        [0.5, 0.5]], dtype=float32)"""
 
 import functools
+import math
 from typing import Any, NamedTuple
 
 import jax
@@ -22,7 +23,9 @@ import numpy as np
 
 from . import _softfold
 
-__all__ = ["log_softmax", "logcumsumexp", "logsumexp", "sample", "softmax", "softmax_topk"]
+__all__ = [
+    "attention", "log_softmax", "logcumsumexp", "logsumexp", "sample", "softmax", "softmax_topk",
+]  # fmt: skip
 
 
 def _register(platform, cuda):
@@ -83,6 +86,13 @@ def _is_of(function, name, given, *shapes):
     return given
 
 
+def _check_causal(function, causal):
+    if causal not in _CAUSAL:
+        raise ValueError(
+            f'{function}: causal is {causal!r}, expected None, "top_left" or "bottom_right"'
+        )
+
+
 def _checked_edits(function, x, edits):
     """The arrays and the options of a function's edits."""
     row, leading = x.shape[-1:], x.shape[:-1]
@@ -117,10 +127,7 @@ def _checked_edits(function, x, edits):
         )
         arrays["penalties"] = (_words(rows), columns, counts)
     causal = numbers.get("causal")
-    if causal not in _CAUSAL:
-        raise ValueError(
-            f'{function}: causal is {causal!r}, expected None, "top_left" or "bottom_right"'
-        )
+    _check_causal(function, causal)
     if causal is not None and x.ndim < 2:
         raise ValueError(
             f"{function}: causal is {causal!r}, expected None where x is of shape {x.shape}, without an "
@@ -201,6 +208,20 @@ def _call(function, results, *arrays, edits, options, **attributes):
     )(*arrays, *operands, **attributes)
 
 
+def _check_type(function, name, x):
+    if x.dtype not in (jnp.float32, jnp.float64, jnp.float16, jnp.bfloat16):
+        raise TypeError(
+            f"{function}: {name}.dtype is {x.dtype}, expected float32, float64, float16 or bfloat16"
+        )
+
+
+def _check_empty_row(function, empty_row):
+    if empty_row not in _EMPTY_ROW:
+        raise ValueError(
+            f"{function}: empty_row is {empty_row!r}, expected \"nan\" or \"zero\""
+        )
+
+
 def _check(function, x, axis=-1, empty_row="nan"):
     x = jnp.asarray(x)
     if x.ndim == 0:
@@ -210,14 +231,8 @@ def _check(function, x, axis=-1, empty_row="nan"):
             f"{function}: axis is {axis}, expected -1 or {x.ndim - 1}, the last one; "
             "jnp.moveaxis(x, axis, -1) has it there"
         )
-    if x.dtype not in (jnp.float32, jnp.float64, jnp.float16, jnp.bfloat16):
-        raise TypeError(
-            f"{function}: x.dtype is {x.dtype}, expected float32, float64, float16 or bfloat16"
-        )
-    if empty_row not in _EMPTY_ROW:
-        raise ValueError(
-            f"{function}: empty_row is {empty_row!r}, expected \"nan\" or \"zero\""
-        )
+    _check_type(function, "x", x)
+    _check_empty_row(function, empty_row)
     return x
 
 
@@ -460,3 +475,45 @@ def sample(
         **{"with": np.int32(sum(1 << i for i, (given, _) in enumerate(wanted.values()) if given))},
     )  # fmt: skip
     return made[0] if len(made) == 1 else tuple(made)
+
+
+def attention(
+    query, key, value, *, scale=None, softcap=0.0, bias=None, alibi_slopes=None, causal=None,
+    window_left=-1, window_right=-1, key_lengths=None, key_offset=0, query_offset=0, sinks=None,
+    empty_row="zero", with_lse=False, dtype=None
+):  # fmt: skip
+    """softfold.attention, without a gradient. Numbers are fixed when a call is traced; bias, alibi_slopes,
+    key_lengths and sinks are arrays."""
+    tensors = {"query": query, "key": key, "value": value, "bias": bias}
+    tensors = {name: jnp.asarray(given) for name, given in tensors.items() if given is not None}
+    for name, given in tensors.items():
+        _check_type("attention", name, given)
+        if not 1 <= given.ndim <= 4:
+            raise ValueError(
+                f"attention: {name} is of shape {given.shape}, expected one to four axes: batches, "
+                "heads, tokens, dim"
+            )
+    query, key, value = (tensors.pop(name) for name in ("query", "key", "value"))
+    scores = [
+        tensors.get("bias"),
+        None if alibi_slopes is None else jnp.asarray(alibi_slopes),
+        None if key_lengths is None else _integers("attention", "key_lengths", key_lengths),
+        None if sinks is None else jnp.asarray(sinks),
+    ]
+    _check_causal("attention", causal)
+    _check_empty_row("attention", empty_row)
+    wide = jnp.float64 if query.dtype == jnp.float64 else jnp.float32
+    out, lse = jax.ffi.ffi_call(
+        "softfold_attention",
+        (_like(query, (*query.shape[:-1], value.shape[-1]), dtype), _like(query, query.shape[:-1], wide)),
+        vmap_method="sequential",
+    )(
+        query, key, value, *(given for given in scores if given is not None),
+        scores=np.int32(sum(1 << i for i, given in enumerate(scores) if given is not None)),
+        scale=np.float64(1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale),
+        softcap=np.float64(softcap), causal=np.int32(_CAUSAL[causal]),
+        window_left=np.int64(window_left), window_right=np.int64(window_right),
+        key_offset=np.int64(key_offset), query_offset=np.int64(query_offset),
+        empty_row=np.int32(_EMPTY_ROW[empty_row]),
+    )  # fmt: skip
+    return (out, lse) if with_lse else out

@@ -23,7 +23,9 @@ import torch
 
 import softfold as _softfold
 
-__all__ = ["log_softmax", "logcumsumexp", "logsumexp", "sample", "softmax", "softmax_topk"]
+__all__ = [
+    "attention", "log_softmax", "logcumsumexp", "logsumexp", "sample", "softmax", "softmax_topk",
+]  # fmt: skip
 
 # Operators live as long as this object.
 _library = torch.library.Library("softfold", "DEF")
@@ -101,9 +103,9 @@ def _removed(x, bias, mask, lengths, causal, window):
 # ---- operators ----
 
 
-def _operator(schema, fake, implementation=None, names=_TENSORS, rows=1):
+def _operator(schema, fake, implementation=None, names=_TENSORS, rows=1, maps=True):
     """Defines an operator of `rows` tensors like x, then those that `names` has; and its kernels, as a
-    rule the function of softfold with its name."""
+    rule the function of softfold with its name. `maps`: more rows are what torch.vmap maps over."""
     name = schema.partition("(")[0]
     function = implementation or getattr(_softfold, name)
 
@@ -114,7 +116,8 @@ def _operator(schema, fake, implementation=None, names=_TENSORS, rows=1):
     for device in ("CPU", "CUDA"):
         _library.impl(name, call, device)
     torch.library.register_fake(f"softfold::{name}", fake, lib=_library)
-    torch.library.register_vmap(f"softfold::{name}", _mapped(name, names, rows), lib=_library)
+    if maps:
+        torch.library.register_vmap(f"softfold::{name}", _mapped(name, names, rows), lib=_library)
     return getattr(torch.ops.softfold, name).default
 
 
@@ -266,6 +269,26 @@ _sample = _operator(
     _fake_sample,
     _sample_implementation,
     names=(*_TENSORS, *_EACH.values()),
+)
+
+_SCORES = ("bias", "alibi_slopes", "key_lengths", "sinks")
+
+
+def _fake_attention(query, key, value, *tensors, out_dtype=None, **options):
+    wide = torch.float64 if query.dtype == torch.float64 else torch.float32
+    out = query.new_empty((*query.shape[:-1], value.shape[-1]), dtype=out_dtype)
+    return out, query.new_empty(query.shape[:-1], dtype=wide)
+
+
+_attention = _operator(
+    f"attention(Tensor query, Tensor key, Tensor value, {_optional(_SCORES)}, *, float? scale=None, "
+    "float softcap=0.0, str? causal=None, int window_left=-1, int window_right=-1, SymInt key_offset=0, "
+    "SymInt query_offset=0, str empty_row='zero', ScalarType? out_dtype=None) -> (Tensor, Tensor)",
+    _fake_attention,
+    lambda *tensors, **options: _softfold.attention(*tensors, with_lse=True, **options),
+    names=_SCORES,
+    rows=3,
+    maps=False,
 )
 
 
@@ -427,6 +450,14 @@ def _needs_gradient(x):
     return isinstance(x, torch.Tensor) and x.requires_grad and torch.is_grad_enabled()
 
 
+def _refuse_gradient(function, name, x):
+    if _needs_gradient(x):
+        raise ValueError(
+            f"{function}: {name}.requires_grad is True, and {function} has no gradient: use "
+            f"{name}.detach() or torch.no_grad()"
+        )
+
+
 def _plain(x, edits=None):
     """Whether nothing but the result is wanted: no gradient, no trace, no tensor of another kind."""
     return (
@@ -525,11 +556,7 @@ def sample(
     }  # fmt: skip
     if _plain(x, edits):
         return _softfold.sample(x, **parameters, **options, **edits)
-    if _needs_gradient(x):
-        raise ValueError(
-            "sample: x.requires_grad is True, and tokens have no gradient: use x.detach() or "
-            "torch.no_grad()"
-        )
+    _refuse_gradient("sample", "x", x)
     tensors, numbers = _of_edits("sample", edits)
     each = tuple(
         parameters.pop(name) if isinstance(parameters[name], torch.Tensor) else None for name in _EACH
@@ -539,3 +566,19 @@ def sample(
             parameters[name] -= 2**64
     made = _sample(x, *tensors, *each, **parameters, **options, **numbers)
     return made[0] if len(made) == 1 else tuple(made)
+
+
+def attention(
+    query, key, value, *, bias=None, alibi_slopes=None, key_lengths=None, sinks=None, with_lse=False,
+    dtype=None, **numbers
+):  # fmt: skip
+    """softfold.attention as an operator. Without a gradient: no tensor needs one, or the call stands within
+    torch.no_grad()."""
+    tensors = {"query": query, "key": key, "value": value}
+    scores = {"bias": bias, "alibi_slopes": alibi_slopes, "key_lengths": key_lengths, "sinks": sinks}
+    for name, given in (*tensors.items(), *scores.items()):
+        _refuse_gradient("attention", name, given)
+    if _plain(query):
+        return _softfold.attention(**tensors, **scores, with_lse=with_lse, out_dtype=dtype, **numbers)
+    out, lse = _attention(*tensors.values(), *scores.values(), out_dtype=dtype, **numbers)
+    return (out, lse) if with_lse else out
