@@ -24,6 +24,10 @@ struct score_arguments {
   std::int64_t key_offset;
   std::int64_t query_offset;
   nb::handle sinks;
+  nb::handle query_starts;
+  nb::handle key_starts;
+  std::int64_t most_queries;
+  std::int64_t most_keys;
 };
 
 /// The call of a function of queries, keys and values, and the arrays that it was given.
@@ -52,6 +56,10 @@ class attention_call : public call {
     options.key_offset = given.key_offset;
     options.query_offset = given.query_offset;
     options.sinks = list(sinks_, "sinks", given.sinks, role::input);
+    options.query_starts = list(query_starts_, "query_starts", given.query_starts, role::integers);
+    options.key_starts = list(key_starts_, "key_starts", given.key_starts, role::integers);
+    options.most_queries = given.most_queries;
+    options.most_keys = given.most_keys;
   }
 
   /// The type of states.
@@ -84,7 +92,7 @@ class attention_call : public call {
   std::optional<array> key_, value_, bias_;
   double scale_ = 0;
   softfold_tensor bias_tensor_{};
-  given_list slopes_, lengths_, sinks_;
+  given_list slopes_, lengths_, sinks_, query_starts_, key_starts_;
 };
 
 /// Defines a function of attention_call's arguments, then others.
@@ -98,12 +106,14 @@ struct of_scores<Function> {
                              double softcap, nb::handle bias, nb::handle alibi_slopes,
                              nb::handle causal, std::int64_t window_left, std::int64_t window_right,
                              nb::handle key_lengths, std::int64_t key_offset,
-                             std::int64_t query_offset, nb::handle sinks, nb::handle stream,
-                             Arguments... arguments) {
-    attention_call c(name, query, key, value,
-                     {scale, softcap, bias, alibi_slopes, causal, window_left, window_right,
-                      key_lengths, key_offset, query_offset, sinks},
-                     stream);
+                             std::int64_t query_offset, nb::handle sinks, nb::handle query_starts,
+                             nb::handle key_starts, std::int64_t most_queries,
+                             std::int64_t most_keys, nb::handle stream, Arguments... arguments) {
+    attention_call c(
+        name, query, key, value,
+        {scale, softcap, bias, alibi_slopes, causal, window_left, window_right, key_lengths,
+         key_offset, query_offset, sinks, query_starts, key_starts, most_queries, most_keys},
+        stream);
     return Function(c, arguments...);
   }
 
@@ -115,8 +125,9 @@ struct of_scores<Function> {
     m.def(name, &function, "query"_a.none(), "key"_a.none(), "value"_a.none(), nb::kw_only(),
           "scale"_a = none, "softcap"_a = 0.0, "bias"_a = none, "alibi_slopes"_a = none,
           "causal"_a = none, "window_left"_a = -1, "window_right"_a = -1, "key_lengths"_a = none,
-          "key_offset"_a = 0, "query_offset"_a = 0, "sinks"_a = none, "stream"_a = none, extra...,
-          text);
+          "key_offset"_a = 0, "query_offset"_a = 0, "sinks"_a = none, "query_starts"_a = none,
+          "key_starts"_a = none, "most_queries"_a = 0, "most_keys"_a = 0, "stream"_a = none,
+          extra..., text);
   }
 };
 
@@ -229,6 +240,12 @@ key_lengths   int32 or int64, [batches]: keys from there on do not exist.
 key_offset    of a part of the keys, how many come before it; key_lengths are those of the whole.
 query_offset  of a part of the queries.
 sinks      float32 or float64, [heads]: a score more for each row, that has no value.
+query_starts  int32 or int64, [sequences + 1], with key_starts: the tokens of one batch are those of several
+           sequences, one after the other, and each attends to itself alone. Sequence s has the queries
+           from query_starts[s] up to query_starts[s + 1]; what is made of others is not written.
+key_starts    the same of keys. key_lengths are then [sequences]; there is no bias.
+most_queries  the longest sequence's, for a GPU's plan; 0: all.
+most_keys  the same of keys; what a sequence has beyond does not exist.
 stream     as softmax's.
 empty_row  what a query without keys gives: "zero" or "nan".
 with_lse   also return the logsumexp of each query's scores, sinks included: query's shape without the

@@ -200,6 +200,29 @@ def test_any_split_of_the_keys_gives_the_whole(name, cuts, random):
     assert_rounded((states[..., 0] + np.log(states[..., 1])).astype(float), lse, 2 * bound_lse)
 
 
+@pytest.mark.parametrize("name", FLOATS)
+def test_packed_tokens(name):
+    queries, keys = [0, 2, 2, 5], [1, 20, 23, 40]
+    q, k, v = (x[:1].astype(dtype_of(name)) for x in (Q, K, V))
+    k[:, :, 0] = v[:, :, 0] = np.nan  # a key of no sequence
+    options = {"causal": "bottom_right", "alibi_slopes": SLOPES, "sinks": SINKS}
+    packed = {
+        "query_starts": np.array(queries, "i4"), "key_starts": np.array(keys),
+        "key_lengths": np.array([17, 3, 17]), **options,
+    }  # fmt: skip
+    out, lse = softfold.attention(q, k, v, with_lse=True, **packed)
+    state = softfold.fold_attention(q, k, v, most_queries=3, most_keys=19, **packed)
+    for i in range(3):
+        own = np.s_[:, :, queries[i] : queries[i + 1]]
+        theirs = np.s_[:, :, keys[i] : keys[i + 1]]
+        exact, exact_lse, bound, bound_lse = attention(
+            q[own], k[theirs], v[theirs], key_lengths=packed["key_lengths"][i : i + 1], **options
+        )
+        assert_rounded(out[own], exact, bound)
+        assert_rounded(softfold.normalize_attention(*state)[own], exact, bound)
+        assert (abs(lse[own] - exact_lse) <= bound_lse).all()
+
+
 WRONG = [
     (TypeError, "query is of type list", {"query": [1.0]}),
     (ValueError, "query is of shape (), expected one to four axes: batches, heads, tokens, dim",
@@ -224,6 +247,10 @@ WRONG = [
     (ValueError, "window_left is 2305843009213693952, expected at most 2^60", {"window_left": 2**61}),
     (TypeError, "key_lengths.type is f32", {"key_lengths": np.zeros(2, "f4")}),
     (ValueError, "key_lengths.size is 3, expected 2", {"key_lengths": np.zeros(3, "i8")}),
+    (ValueError, "key_starts.size is 0, expected 3", {"query_starts": np.zeros(3, "i8")}),
+    (ValueError, "query.batches is 2, expected 1, as tokens are packed",
+     {"query_starts": np.zeros(3, "i8"), "key_starts": np.zeros(3, "i8")}),
+    (ValueError, "most_keys is -1, expected 0 or more", {"most_keys": -1}),
     (ValueError, "key_offset is -1, expected 0 to 2^60", {"key_offset": -1}),
     (ValueError, "empty_row is 'one', expected \"nan\" or \"zero\"", {"empty_row": "one"}),
     (ValueError, "out is of shape (2, 6, 5, 16), expected (2, 6, 5, 24)", {"out": np.empty_like(Q)}),

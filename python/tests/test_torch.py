@@ -431,6 +431,12 @@ def test_attention_is_the_packages():
     halves = [x.half() for x in (QUERY, KEY, VALUE)]
     wide = torch.compile(st.attention, fullgraph=True, backend="aot_eager")(*halves, dtype=torch.float32)
     assert torch.equal(wide, softfold.attention(*halves, out_dtype="float32"))
+    packed = {
+        "query_starts": torch.tensor([0, 2, 5]), "key_starts": torch.tensor([0, 4, 9]), "most_keys": 5,
+    }  # fmt: skip
+    first = (QUERY[0], KEY[0], VALUE[0])
+    alike = torch.compile(st.attention, fullgraph=True, backend="aot_eager")(*first, **packed)
+    assert torch.equal(alike, softfold.attention(*first, **packed))
     each = [st.attention(q, KEY[0], VALUE[0], **NUMBERS) for q in QUERY]
     mapped = torch.vmap(lambda q: st.attention(q, KEY[0], VALUE[0], **NUMBERS))(QUERY)
     assert torch.equal(mapped, torch.stack(each))

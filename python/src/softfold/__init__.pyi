@@ -265,6 +265,10 @@ def attention(
     key_offset: int = 0,
     query_offset: int = 0,
     sinks: Any = None,
+    query_starts: Any = None,
+    key_starts: Any = None,
+    most_queries: int = 0,
+    most_keys: int = 0,
     stream: Any = None,
     empty_row: EmptyRow = "zero",
     with_lse: bool = False,
@@ -287,6 +291,10 @@ def fold_attention(
     key_offset: int = 0,
     query_offset: int = 0,
     sinks: Any = None,
+    query_starts: Any = None,
+    key_starts: Any = None,
+    most_queries: int = 0,
+    most_keys: int = 0,
     stream: Any = None,
 ) -> tuple[Array, Array]: ...
 def combine_attention(

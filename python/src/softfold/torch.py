@@ -271,7 +271,7 @@ _sample = _operator(
     names=(*_TENSORS, *_EACH.values()),
 )
 
-_SCORES = ("bias", "alibi_slopes", "key_lengths", "sinks")
+_SCORES = ("bias", "alibi_slopes", "key_lengths", "sinks", "query_starts", "key_starts")
 
 
 def _fake_attention(query, key, value, *tensors, out_dtype=None, **options):
@@ -283,7 +283,8 @@ def _fake_attention(query, key, value, *tensors, out_dtype=None, **options):
 _attention = _operator(
     f"attention(Tensor query, Tensor key, Tensor value, {_optional(_SCORES)}, *, float? scale=None, "
     "float softcap=0.0, str? causal=None, int window_left=-1, int window_right=-1, SymInt key_offset=0, "
-    "SymInt query_offset=0, str empty_row='zero', ScalarType? out_dtype=None) -> (Tensor, Tensor)",
+    "SymInt query_offset=0, SymInt most_queries=0, SymInt most_keys=0, str empty_row='zero', "
+    "ScalarType? out_dtype=None) -> (Tensor, Tensor)",
     _fake_attention,
     lambda *tensors, **options: _softfold.attention(*tensors, with_lse=True, **options),
     names=_SCORES,
@@ -569,13 +570,13 @@ def sample(
 
 
 def attention(
-    query, key, value, *, bias=None, alibi_slopes=None, key_lengths=None, sinks=None, with_lse=False,
-    dtype=None, **numbers
+    query, key, value, *, bias=None, alibi_slopes=None, key_lengths=None, sinks=None, query_starts=None,
+    key_starts=None, with_lse=False, dtype=None, **numbers
 ):  # fmt: skip
     """softfold.attention as an operator. Without a gradient: no tensor needs one, or the call stands within
     torch.no_grad()."""
     tensors = {"query": query, "key": key, "value": value}
-    scores = {"bias": bias, "alibi_slopes": alibi_slopes, "key_lengths": key_lengths, "sinks": sinks}
+    scores = dict(zip(_SCORES, (bias, alibi_slopes, key_lengths, sinks, query_starts, key_starts)))
     for name, given in (*tensors.items(), *scores.items()):
         _refuse_gradient("attention", name, given)
     if _plain(query):
