@@ -192,6 +192,8 @@ void run_each(executor& on, const core::attention_problem& p) {
                 {"alibi_slopes", o.alibi_slopes.data},
                 {"key_lengths", o.key_lengths.data},
                 {"sinks", o.sinks.data},
+                {"query_starts", o.query_starts.data},
+                {"key_starts", o.key_starts.data},
                 {"lse", o.lse.data}});
   attention(on, p);
 }

@@ -6,9 +6,9 @@
 //   mpirun -n 4 example_mpi_sharded_keys
 //
 // For the check at the end every rank also makes all keys; a program would not.
-#include <softfold/attention.hpp>
+#include "ranks.hpp"
 
-#include <mpi.h>
+#include <softfold/attention.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -168,17 +168,9 @@ int run(int rank, int ranks) {
   softfold::fold_attention(q, query, part(key_memory, first, own), part(value_memory, first, own),
                            states.states(), states.weighted(), of_part);
   attention_states mine;
-  attention_states all;
   states.download(q, &mine);
 
-  MPI_Datatype type = MPI_DATATYPE_NULL;
-  MPI_Op op = MPI_OP_NULL;
-  MPI_Type_contiguous(sizeof(attention_states), MPI_BYTE, &type);
-  MPI_Type_commit(&type);
-  MPI_Op_create(combine_states, 1, &op);
-  MPI_Allreduce(&mine, &all, 1, type, op, MPI_COMM_WORLD);
-  MPI_Op_free(&op);
-  MPI_Type_free(&type);
+  const attention_states all = reduced_over_ranks(mine, combine_states);
 
   states.upload(q, &all);
   const softfold::buffer out(q, rows * dim * sizeof(float));
@@ -200,24 +192,4 @@ int run(int rank, int ranks) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
-  int rank = 0;
-  int ranks = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  int failures = 0;
-  try {
-    failures = run(rank, ranks);
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "rank %d: %s\n", rank, e.what());
-    MPI_Abort(MPI_COMM_WORLD, 1);
-  }
-  int all_failures = 0;
-  MPI_Allreduce(&failures, &all_failures, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-  if (rank == 0) {
-    std::printf("%d ranks: %d results differ from one call on all keys\n", ranks, all_failures);
-  }
-  MPI_Finalize();
-  return all_failures == 0 ? 0 : 1;
-}
+int main(int argc, char** argv) { return run_on_ranks(argc, argv, run, "all keys"); }

@@ -6,9 +6,9 @@
 //   mpirun -n 4 example_mpi_sharded_sampling
 //
 // For the check at the end every rank also makes the whole matrix; a program would not.
-#include <softfold/softfold.hpp>
+#include "ranks.hpp"
 
-#include <mpi.h>
+#include <softfold/softfold.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -162,25 +162,4 @@ int run(int rank, int ranks) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
-  int rank = 0;
-  int ranks = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  int failures = 0;
-  try {
-    failures = run(rank, ranks);
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "rank %d: %s\n", rank, e.what());
-    MPI_Abort(MPI_COMM_WORLD, 1);
-  }
-  int all_failures = 0;
-  MPI_Allreduce(&failures, &all_failures, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-  if (rank == 0) {
-    std::printf("%d ranks: %d results differ from one call on the whole matrix\n", ranks,
-                all_failures);
-  }
-  MPI_Finalize();
-  return all_failures == 0 ? 0 : 1;
-}
+int main(int argc, char** argv) { return run_on_ranks(argc, argv, run, "the whole matrix"); }

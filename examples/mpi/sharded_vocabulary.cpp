@@ -6,9 +6,9 @@
 //   mpirun -n 4 example_mpi_sharded_vocabulary
 //
 // For the check at the end every rank also makes the whole matrix; a program would not.
-#include <softfold/softfold.hpp>
+#include "ranks.hpp"
 
-#include <mpi.h>
+#include <softfold/softfold.hpp>
 
 #include <cmath>
 #include <cstddef>
@@ -150,17 +150,9 @@ int run(int rank, int ranks) {
   softfold::fold_topk(q, part, states.partials(), states.values(), states.indices(),
                       {.column_offset = first});
   row_states mine;
-  row_states all;
   states.download(q, &mine);
 
-  MPI_Datatype type = MPI_DATATYPE_NULL;
-  MPI_Op op = MPI_OP_NULL;
-  MPI_Type_contiguous(sizeof(row_states), MPI_BYTE, &type);
-  MPI_Type_commit(&type);
-  MPI_Op_create(combine_states, 1, &op);
-  MPI_Allreduce(&mine, &all, 1, type, op, MPI_COMM_WORLD);
-  MPI_Op_free(&op);
-  MPI_Type_free(&type);
+  const row_states all = reduced_over_ranks(mine, combine_states);
 
   states.upload(q, &all);
   const softfold::buffer y(q, static_cast<std::size_t>(rows * own) * sizeof(float));
@@ -199,25 +191,4 @@ int run(int rank, int ranks) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
-  int rank = 0;
-  int ranks = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  int failures = 0;
-  try {
-    failures = run(rank, ranks);
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "rank %d: %s\n", rank, e.what());
-    MPI_Abort(MPI_COMM_WORLD, 1);
-  }
-  int all_failures = 0;
-  MPI_Allreduce(&failures, &all_failures, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-  if (rank == 0) {
-    std::printf("%d ranks: %d results differ from one call on the whole matrix\n", ranks,
-                all_failures);
-  }
-  MPI_Finalize();
-  return all_failures == 0 ? 0 : 1;
-}
+int main(int argc, char** argv) { return run_on_ranks(argc, argv, run, "the whole matrix"); }
