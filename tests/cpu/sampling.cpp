@@ -261,7 +261,9 @@ TEST_CASE("verified drafts have the target's distribution") {
   checks[2].chains = 60'000;
   checks[2].options.temperature = 1.5;
   checks[2].options.min_p = 0.1;
-  for (auto& [chains, o] : checks) {
+  for (check& each : checks) {
+    const std::int64_t chains = each.chains;
+    sample_options& o = each.options;
     std::vector<float> target, draft;
     std::vector<std::int64_t> seeds, offsets, draft_seeds, draft_offsets;
     for (std::int64_t c = 0; c < chains; ++c) {
