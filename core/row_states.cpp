@@ -389,6 +389,9 @@ void row_states::finish_sample(queue& q, vector_ref tokens,
                 std::string(name) + ": these are states without sampling, expected such with it");
   }
   core::checked_finish_sample(name, samples(), {}, {}, tokens, options);
+  if (rows_ == 0) {
+    return;
+  }
   device_states states(q, type_, rows_, k_, true);
   states.upload(q, *this);
   const device_result results[] = {{q, tokens},

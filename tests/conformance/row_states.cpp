@@ -595,6 +595,14 @@ TEST_CASE("bytes with sampling that no row has, under a right checksum") {
   refuses(15, std::int64_t{-1});
 }
 
+TEST_CASE("no rows have no tokens") {
+  queue q;
+  const row_states none(dtype::f32, 0, 0, 1, row_sampling{});
+  std::vector<std::int64_t> tokens;
+  none.finish_sample(q, tokens);
+  CHECK(row_states::from_bytes(none.to_bytes()).rows() == 0);
+}
+
 TEST_SUITE_END();
 
 }  // namespace softfold::test

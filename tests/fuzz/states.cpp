@@ -29,6 +29,11 @@ void use(queue& q, const row_states& states, std::span<const std::byte> bytes) {
     states.finish(q, lse, matrix_view<T>(probabilities.data(), states.rows(), states.k()));
   };
   states.type() == dtype::f64 ? finish(double{}) : finish(float{});
+  if (states.sampling()) {  // each row has a seed of its own, so a new state is no identity
+    std::vector<std::int64_t> tokens(rows);
+    states.finish_sample(q, tokens);
+    return;
+  }
   row_states none(states.type(), states.rows(), states.k(), states.scale());
   none.combine(q, states);
   require(std::ranges::equal(
