@@ -182,9 +182,14 @@ struct attention_sequence {
     const std::int64_t all = p.group() * p.q.tokens;
     return p.is_packed() ? all / rows + p.sequences() : (all + rows - 1) / rows;
   }
-  /// The sequence of a packed problem's block, and its first row there, which may be past the last.
-  SOFTFOLD_HD static attention_sequence with_block(const attention_problem& p, std::int64_t block,
-                                                   std::int64_t rows, std::int64_t& first_row) {
+  /// The sequence of a block of a batch, and its first row there, which may be past the last.
+  SOFTFOLD_HD static attention_sequence with_block(const attention_problem& p, std::int64_t batch,
+                                                   std::int64_t block, std::int64_t rows,
+                                                   std::int64_t& first_row) {
+    if (!p.is_packed()) {
+      first_row = block * rows;
+      return of(p, batch);
+    }
     const attention_sequence s = with_unit(p, block, rows, 1);
     first_row = (block - block_of(p, s.number, rows, 1)) * rows;
     return s;

@@ -233,9 +233,6 @@ struct arguments {
     const auto optional_tensor = [&](const char* name, const softfold_tensor* t) {
       return t == nullptr ? tensor_ref{} : tensor(name, t);
     };
-    const auto optional_vector = [&](const char* name, const softfold_vector* v) {
-      return v == nullptr ? const_vector_ref{} : vector(name, v);
-    };
     if (o.corner < SOFTFOLD_CAUSAL_NONE || o.corner > SOFTFOLD_CAUSAL_BOTTOM_RIGHT) {
       core::fail(errc::invalid_argument, {function, "corner"}, "", std::to_string(o.corner),
                  "a SOFTFOLD_CAUSAL_ corner");
@@ -273,46 +270,24 @@ struct arguments {
       core::fail(errc::invalid_argument, {function, "order"}, "", std::to_string(o.order),
                  "SOFTFOLD_TOP_K_FIRST or SOFTFOLD_JOINT");
     }
-    return {
-        .temperature = o.temperature,
-        .temperatures = optional_vector("temperatures", o.temperatures),
-        .top_k = o.top_k,
-        .top_ks = optional_vector("top_ks", o.top_ks),
-        .top_p = o.top_p,
-        .top_ps = optional_vector("top_ps", o.top_ps),
-        .min_p = o.min_p,
-        .min_ps = optional_vector("min_ps", o.min_ps),
-        .seed = o.seed,
-        .seeds = optional_vector("seeds", o.seeds),
-        .offset = o.offset,
-        .offsets = optional_vector("offsets", o.offsets),
-        .order = static_cast<filter_order>(o.order),
-        .log_probability = optional_matrix("log_probability", o.log_probability),
-        .raw_log_probability = optional_matrix("raw_log_probability", o.raw_log_probability),
-        .lse = optional_vector("lse", o.lse),
-        .kept = optional_vector("kept", o.kept),
-        .kept_mass = optional_vector("kept_mass", o.kept_mass),
-        .top_indices = optional_matrix("top_indices", o.top_indices),
-        .top_log_probabilities = optional_matrix("top_log_probabilities", o.top_log_probabilities),
-        .edits = edits(o.edits)};
+    auto result = parameters<sample_options>(o);
+    result.order = static_cast<filter_order>(o.order);
+    result.log_probability = optional_matrix("log_probability", o.log_probability);
+    result.raw_log_probability = optional_matrix("raw_log_probability", o.raw_log_probability);
+    result.lse = optional_vector("lse", o.lse);
+    result.kept = optional_vector("kept", o.kept);
+    result.kept_mass = optional_vector("kept_mass", o.kept_mass);
+    result.top_indices = optional_matrix("top_indices", o.top_indices);
+    result.top_log_probabilities =
+        optional_matrix("top_log_probabilities", o.top_log_probabilities);
+    return result;
   }
   [[nodiscard]] fold_sample_options fold_sample(const softfold_fold_sample_options* given) const {
     const auto o = options(given, softfold_fold_sample_options SOFTFOLD_FOLD_SAMPLE_OPTIONS_INIT);
-    return {.temperature = o.temperature,
-            .temperatures = optional_vector("temperatures", o.temperatures),
-            .top_k = o.top_k,
-            .top_ks = optional_vector("top_ks", o.top_ks),
-            .top_p = o.top_p,
-            .top_ps = optional_vector("top_ps", o.top_ps),
-            .min_p = o.min_p,
-            .min_ps = optional_vector("min_ps", o.min_ps),
-            .seed = o.seed,
-            .seeds = optional_vector("seeds", o.seeds),
-            .offset = o.offset,
-            .offsets = optional_vector("offsets", o.offsets),
-            .draw = o.draw,
-            .column_offset = o.column_offset,
-            .edits = edits(o.edits)};
+    auto result = parameters<fold_sample_options>(o);
+    result.draw = o.draw;
+    result.column_offset = o.column_offset;
+    return result;
   }
   [[nodiscard]] finish_sample_options finish_sample(
       const softfold_finish_sample_options* given) const {
@@ -334,6 +309,25 @@ struct arguments {
   }
 
  private:
+  /// What a row is sampled with, and its edits.
+  template <class Options, class Given>
+  [[nodiscard]] Options parameters(const Given& o) const {
+    Options result;
+    result.temperature = o.temperature;
+    result.temperatures = optional_vector("temperatures", o.temperatures);
+    result.top_k = o.top_k;
+    result.top_ks = optional_vector("top_ks", o.top_ks);
+    result.top_p = o.top_p;
+    result.top_ps = optional_vector("top_ps", o.top_ps);
+    result.min_p = o.min_p;
+    result.min_ps = optional_vector("min_ps", o.min_ps);
+    result.seed = o.seed;
+    result.seeds = optional_vector("seeds", o.seeds);
+    result.offset = o.offset;
+    result.offsets = optional_vector("offsets", o.offsets);
+    result.edits = edits(o.edits);
+    return result;
+  }
   [[nodiscard]] std::size_t check_size(const char* name, std::size_t size) const {
     if (size < sizeof size) {
       core::fail(errc::invalid_argument, {function, name}, ".struct_size", std::to_string(size),

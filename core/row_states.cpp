@@ -124,7 +124,11 @@ class device_result {
       : to_(to),
         memory_(q, to.data == nullptr ? 0 : static_cast<std::size_t>(to.size) * size_of(to.type)) {}
   [[nodiscard]] vector_ref on_device() const {
-    return to_.data == nullptr ? vector_ref{} : vector_ref{memory_.data(), to_.type, to_.size};
+    vector_ref there = to_;
+    if (to_.data != nullptr) {
+      there.data = memory_.data();
+    }
+    return there;
   }
   void download(queue& q) const { memory_.download(q, to_.data, memory_.size()); }
 
@@ -389,9 +393,6 @@ void row_states::finish_sample(queue& q, vector_ref tokens,
                 std::string(name) + ": these are states without sampling, expected such with it");
   }
   core::checked_finish_sample(name, samples(), {}, {}, tokens, options);
-  if (rows_ == 0) {
-    return;
-  }
   device_states states(q, type_, rows_, k_, true);
   states.upload(q, *this);
   const device_result results[] = {{q, tokens},

@@ -8,7 +8,6 @@
 #include "progress.hpp"
 
 #include <softfold/attention.hpp>
-#include <softfold/error.hpp>
 
 #include <cstring>
 #include <optional>

@@ -66,19 +66,6 @@ __device__ inline core::attention_row<A> row_of(const core::attention_problem& p
   return core::attention_row<A>::of(p, in, key_head * group + row % group, row / group);
 }
 
-/// The sequence of a block of rows, and its first row there.
-__device__ inline core::attention_sequence sequence_of_block(const core::attention_problem& p,
-                                                             std::int64_t batch,
-                                                             std::int64_t row_block,
-                                                             std::int64_t rows,
-                                                             std::int64_t& first_row) {
-  if (p.is_packed()) {
-    return core::attention_sequence::with_block(p, row_block, rows, first_row);
-  }
-  first_row = row_block * rows;
-  return core::attention_sequence::of(p, batch);
-}
-
 /// One of the two types that an output has.
 template <class In>
 __device__ inline void store_value(const tensor_ref& out, std::int64_t at, arithmetic_t<In> value) {
@@ -178,8 +165,8 @@ __global__ void __launch_bounds__(threads)
   block /= parts.blocks;
   const std::int64_t key_head = block % p.k.heads;
   std::int64_t first_row = 0;
-  const core::attention_sequence in =
-      sequence_of_block(p, block / p.k.heads, row_block, Shape::rows, first_row);
+  const auto in =
+      core::attention_sequence::with_block(p, block / p.k.heads, row_block, Shape::rows, first_row);
   const std::int64_t batch = in.batch;
   const std::int64_t all_rows = p.group() * in.queries;
   if (first_row >= all_rows) {

@@ -28,6 +28,14 @@ void check_memory(const executor& on, const char* function,
   }
 }
 
+/// Parameters of sampling that each row has its own of.
+template <class Options>
+void check_parameters(const executor& on, const char* function, const Options& o) {
+  core::each_parameter_vector(o, [&](const char* name, const const_matrix_ref& values) {
+    on.check_memory(function, name, values.data);
+  });
+}
+
 template <class Problem>
 void run_typed(executor& on, const const_matrix_ref& x, const Problem& p) {
   core::with_real(x.type, [&]<class In>(In) { run_as<In>(on, p); });
@@ -155,12 +163,6 @@ void run_each(executor& on, const core::sample_problem& p) {
   check_memory(on, "sample",
                {{"x", p.x.data},
                 {"tokens", p.tokens.data},
-                {"temperatures", o.temperatures.data},
-                {"top_ks", o.top_ks.data},
-                {"top_ps", o.top_ps.data},
-                {"min_ps", o.min_ps.data},
-                {"seeds", o.seeds.data},
-                {"offsets", o.offsets.data},
                 {"log_probability", o.log_probability.data},
                 {"raw_log_probability", o.raw_log_probability.data},
                 {"lse", o.lse.data},
@@ -168,6 +170,7 @@ void run_each(executor& on, const core::sample_problem& p) {
                 {"kept_mass", o.kept_mass.data},
                 {"top_indices", o.top_indices.data},
                 {"top_log_probabilities", o.top_log_probabilities.data}});
+  check_parameters(on, "sample", o);
   if (p.empty()) {
     return;
   }
@@ -219,13 +222,8 @@ void run_each(executor& on, const core::fold_sample_problem& p) {
                {{"x_part", p.x.data},
                 {"states", p.states.data},
                 {"values", p.values.data},
-                {"indices", p.indices.data},
-                {"temperatures", o.temperatures.data},
-                {"top_ks", o.top_ks.data},
-                {"top_ps", o.top_ps.data},
-                {"min_ps", o.min_ps.data},
-                {"seeds", o.seeds.data},
-                {"offsets", o.offsets.data}});
+                {"indices", p.indices.data}});
+  check_parameters(on, "fold_sample", o);
   if (p.x.rows == 0) {
     return;
   }
@@ -285,19 +283,13 @@ void run_each(executor& on, const core::coupled_problem& p) {
 }
 
 void run_each(executor& on, const core::ratio_problem& p) {
-  const sample_options& o = p.sampling.options;
   check_memory(on, "verify",
                {{"target", p.sampling.x.data},
                 {"draft", p.draft.data},
                 {"draft_tokens", p.draft_tokens.data},
                 {"tokens", p.tokens.data},
-                {"accepted", p.accepted.data},
-                {"temperatures", o.temperatures.data},
-                {"top_ks", o.top_ks.data},
-                {"top_ps", o.top_ps.data},
-                {"min_ps", o.min_ps.data},
-                {"seeds", o.seeds.data},
-                {"offsets", o.offsets.data}});
+                {"accepted", p.accepted.data}});
+  check_parameters(on, "verify", p.sampling.options);
   if (p.draft_tokens.rows > 0) {
     verify_by_ratio(on, p);
   }

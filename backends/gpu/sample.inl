@@ -2,6 +2,7 @@
 /// \file
 /// sample: rows by the ways of gpu/sampling/way.hpp, each by a kernel of its own.
 #include <gpu/contract.hpp>
+#include <gpu/group/block_lanes.hpp>
 #include <gpu/job/row_source.hpp>
 #include <gpu/plan/constants.hpp>
 #include <gpu/sampling/lists.hpp>
@@ -21,25 +22,6 @@ inline namespace SOFTFOLD_BACKEND {
 namespace {
 
 constexpr int sample_threads = core::sampling::row_memory::most_lanes;
-
-/// The threads of a block.
-struct block_lanes {
-  // The host's half of nvcc has no such functions.
-#if defined(__CUDACC__) && !defined(__CUDA_ARCH__)
-  SOFTFOLD_HD static int lane() { return 0; }
-  SOFTFOLD_HD static int lanes() { return 1; }
-  SOFTFOLD_HD static void sync() {}
-  SOFTFOLD_HD static std::uint64_t add(std::uint64_t*, std::uint64_t) { return 0; }
-#else
-  SOFTFOLD_HD static int lane() { return static_cast<int>(threadIdx.x); }
-  SOFTFOLD_HD static int lanes() { return static_cast<int>(blockDim.x); }
-  SOFTFOLD_HD static void sync() { __syncthreads(); }
-  SOFTFOLD_HD static std::uint64_t add(std::uint64_t* to, std::uint64_t value) {
-    using word = unsigned long long;  // what the languages call 64 bits
-    return atomicAdd(reinterpret_cast<word*>(to), static_cast<word>(value));
-  }
-#endif
-};
 
 template <class In>
 __global__ void __launch_bounds__(sample_threads)

@@ -119,6 +119,23 @@ void over_rows(executor& on, const plan& plan, std::int64_t rows, Body&& body) {
   });
 }
 
+/// body(i) for 0 <= i < count, each about as much work as so many elements of a row.
+template <class Body>
+void over_each(executor& on, std::int64_t count, std::int64_t elements, Body&& body) {
+  const plan plan = choose_plan({.rows = count,
+                                 .cols = elements,
+                                 .input_bytes = 4,
+                                 .output_bytes = 4,
+                                 .arithmetic_bytes = 4,
+                                 .in_place = true},
+                                on.machine, on.threads, on.kernels);
+  over_rows(on, plan, count, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      body(i);
+    }
+  });
+}
+
 /// body(segment, slot) for each segment of a row; `slot` is the calling task's, whose thread may do
 /// all of them.
 template <class Body>

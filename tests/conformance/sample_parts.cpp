@@ -274,17 +274,7 @@ TEST_CASE_TEMPLATE("parts of rows that are not ordinary", In, SOFTFOLD_TEST_INPU
   queue q;
   for (const std::int64_t cols : {9, 1000}) {
     problem<In> p({7, cols, distribution::normal, 1, 1, 1, 84000});
-    p.x(0, cols / 2) = nans<In>()[0];
-    p.x(0, cols - 1) = nans<In>()[0];
-    p.x(1, 3) = In(infinity<In>);
-    p.x(1, 5) = In(infinity<In>);
-    std::fill(p.x.row(2).begin(), p.x.row(2).end(), In(-infinity<In>));
-    std::fill(p.x.row(3).begin(), p.x.row(3).end(), In(-infinity<In>));
-    p.x(3, cols - 1) = In(reference::arithmetic_t<In>{-3});
-    p.x(4, 0) = nans<In>()[0];
-    p.x(4, 1) = In(infinity<In>);
-    std::fill(p.x.row(5).begin(), p.x.row(5).end(), In(-infinity<In>));
-    p.x(5, 4) = nans<In>()[0];
+    make_rows_unusual(p);
     p.commit();
     for (const setting& s : part_settings(85000)) {
       check_setting(q, p, s, 6, 85001);

@@ -68,6 +68,23 @@ inline sample_options options_of(const setting& s) {
   return o;
 }
 
+/// Of seven rows or more: NaN, infinities, nothing but -infinity, and mixtures of these.
+template <class In>
+void make_rows_unusual(problem<In>& p) {
+  const std::int64_t cols = p.x.view().cols;
+  p.x(0, cols / 2) = nans<In>()[0];
+  p.x(0, cols - 1) = nans<In>()[0];
+  p.x(1, 3) = In(infinity<In>);
+  p.x(1, 5) = In(infinity<In>);
+  std::fill(p.x.row(2).begin(), p.x.row(2).end(), In(-infinity<In>));
+  std::fill(p.x.row(3).begin(), p.x.row(3).end(), In(-infinity<In>));
+  p.x(3, cols - 1) = In(reference::arithmetic_t<In>{-3});
+  p.x(4, 0) = nans<In>()[0];
+  p.x(4, 1) = In(infinity<In>);
+  std::fill(p.x.row(5).begin(), p.x.row(5).end(), In(-infinity<In>));
+  p.x(5, 4) = nans<In>()[0];
+}
+
 inline std::string describe(const parameters& p) {
   std::ostringstream text;
   text << "temperature " << p.temperature << ", top_k " << p.top_k << ", top_p " << p.top_p

@@ -141,13 +141,10 @@ class attention_job {
     return std::max<std::int64_t>(1, (keys + chunk_keys - 1) / chunk_keys);
   }
   [[nodiscard]] place place_of(std::int64_t block) const {
-    using core::attention_sequence;
     const std::int64_t pair = block / row_blocks_;
-    std::int64_t first = block % row_blocks_ * attention_row_block;
-    const attention_sequence in =
-        p_.is_packed()
-            ? attention_sequence::with_block(p_, block % row_blocks_, attention_row_block, first)
-            : attention_sequence::of(p_, pair / p_.k.heads);
+    std::int64_t first = 0;
+    const auto in = core::attention_sequence::with_block(p_, pair / p_.k.heads, block % row_blocks_,
+                                                         attention_row_block, first);
     const std::int64_t left = std::max<std::int64_t>(0, group_ * in.queries - first);
     return {in, pair % p_.k.heads, first,
             static_cast<int>(std::min<std::int64_t>(attention_row_block, left)),

@@ -18,18 +18,8 @@ template <class T>
 void run_combine(executor& on, const void* more, void* partials, std::int64_t rows) {
   const auto* a = static_cast<const max_sum<T>*>(more);
   auto* b = static_cast<max_sum<T>*>(partials);
-  const plan plan = choose_plan({.rows = rows,
-                                 .cols = 2,
-                                 .input_bytes = sizeof(T),
-                                 .output_bytes = sizeof(T),
-                                 .arithmetic_bytes = sizeof(T),
-                                 .in_place = true},
-                                on.machine, on.threads, on.kernels);
-  over_rows(on, plan, rows, [&](std::int64_t begin, std::int64_t end, int) {
-    for (std::int64_t r = begin; r < end; ++r) {
-      b[r] = core::max_sum_monoid<T>::combine(b[r], a[r]);
-    }
-  });
+  over_each(on, rows, 2,
+            [&](std::int64_t r) { b[r] = core::max_sum_monoid<T>::combine(b[r], a[r]); });
 }
 
 }  // namespace

@@ -14,6 +14,9 @@ namespace {
 
 namespace sampling = core::sampling;
 
+/// A state is as much work as so many elements of a row; an entry of its list as 16.
+constexpr std::int64_t state_work = sizeof(sample_state);
+
 /// The state of row r before any column.
 sample_state empty_state_of(const core::fold_sample_problem& p, const source& from,
                             std::int64_t r) {
@@ -54,23 +57,6 @@ void fold_rows(executor& on, const core::fold_sample_problem& p) {
   });
 }
 
-/// body(r) for each row that has so many list entries.
-template <class Body>
-void over_states(executor& on, std::int64_t rows, std::int64_t k, const Body& body) {
-  const plan plan = choose_plan({.rows = rows,
-                                 .cols = static_cast<std::int64_t>(sizeof(sample_state)) + 16 * k,
-                                 .input_bytes = 1,
-                                 .output_bytes = 1,
-                                 .arithmetic_bytes = 4,
-                                 .in_place = true},
-                                on.machine, on.threads, on.kernels);
-  over_rows(on, plan, rows, [&](std::int64_t begin, std::int64_t end, int) {
-    for (std::int64_t r = begin; r < end; ++r) {
-      body(r);
-    }
-  });
-}
-
 }  // namespace
 
 void run(executor& on, const core::fold_sample_problem& p) {
@@ -92,13 +78,13 @@ void run(executor& on, const core::combine_sample_problem& p) {
   if (p.values.cols > 0) {
     run(on, core::lists_problem{p.more_values, p.more_indices, p.values, p.indices});
   }
-  over_states(on, p.more.size, 0,
-              [&](std::int64_t r) { sampling::combine(p.states.data[r], p.more.data[r]); });
+  over_each(on, p.more.size, state_work,
+            [&](std::int64_t r) { sampling::combine(p.states.data[r], p.more.data[r]); });
 }
 
 void run(executor& on, const core::finish_sample_problem& p) {
-  over_states(on, p.states.size, p.values.cols,
-              [&](std::int64_t r) { sampling::finish_sample_row(p, r); });
+  over_each(on, p.states.size, state_work + 16 * p.values.cols,
+            [&](std::int64_t r) { sampling::finish_sample_row(p, r); });
 }
 
 }  // namespace host

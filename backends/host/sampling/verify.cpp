@@ -10,38 +10,19 @@
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
 namespace host {
-namespace {
 
 namespace sampling = core::sampling;
 
-template <class Body>
-void over_chains(executor& on, std::int64_t chains, std::int64_t cols, const Body& body) {
-  const plan plan = choose_plan({.rows = chains,
-                                 .cols = cols,
-                                 .input_bytes = 4,
-                                 .output_bytes = 0,
-                                 .arithmetic_bytes = 4,
-                                 .in_place = false},
-                                on.machine, on.threads, on.kernels);
-  over_rows(on, plan, chains, [&](std::int64_t begin, std::int64_t end, int) {
-    for (std::int64_t chain = begin; chain < end; ++chain) {
-      body(chain);
-    }
-  });
-}
-
-}  // namespace
-
 void run(executor& on, const core::coupled_problem& p) {
-  over_chains(on, p.draft_tokens.rows, p.tokens.cols,
-              [&](std::int64_t chain) { sampling::verify_coupled(p, chain); });
+  over_each(on, p.draft_tokens.rows, p.tokens.cols,
+            [&](std::int64_t chain) { sampling::verify_coupled(p, chain); });
 }
 
 void run(executor& on, const core::ratio_problem& p) {
   core::with_real(p.draft.type, [&]<class T>(T) {
     const auto targets = sampling::rows_in<T>(p.sampling.x);
     const auto drafts = sampling::rows_in<T>(p.draft);
-    over_chains(on, p.draft_tokens.rows, p.draft.cols, [&](std::int64_t chain) {
+    over_each(on, p.draft_tokens.rows, p.draft.cols, [&](std::int64_t chain) {
       sampling::row_memory memory;
       const sampling::one_lane lane;
       sampling::ratio_chain<core::arithmetic_t<T>, sampling::one_lane, sampling::rows_of<T>>(
