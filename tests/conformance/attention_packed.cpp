@@ -228,6 +228,17 @@ TEST_SUITE("attention") {
     check_fold(q, c);
   }
 
+  TEST_CASE_TEMPLATE("keys beyond most_keys do not exist", In, SOFTFOLD_TEST_INPUT_TYPES) {
+    queue q;
+    for (const std::int64_t queries : {1, 40}) {
+      packed_case<In> c({.heads = 2, .dim = 16, .v_dim = 16, .lengths = {1}, .seed = 4},
+                        {{queries, 40}, {2, 40}, {queries, 41}});
+      c.options.key_lengths = {};  // half of them, as most_keys says, too
+      c.options.most_keys = 20;
+      attend(q, c, true);
+    }
+  }
+
   TEST_CASE_TEMPLATE("a packed sequence's bits are its own", In, SOFTFOLD_TEST_INPUT_TYPES) {
     queue q;
     const attention_spec spec{
