@@ -122,6 +122,9 @@ void over_rows(executor& on, const plan& plan, std::int64_t rows, Body&& body) {
 /// body(i) for 0 <= i < count, each about as much work as so many elements of a row.
 template <class Body>
 void over_each(executor& on, std::int64_t count, std::int64_t elements, Body&& body) {
+  if (count == 0) {  // then `elements` may be any number, and no plan is made of it
+    return;
+  }
   const plan plan = choose_plan({.rows = count,
                                  .cols = elements,
                                  .input_bytes = 4,

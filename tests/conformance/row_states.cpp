@@ -597,10 +597,14 @@ TEST_CASE("bytes with sampling that no row has, under a right checksum") {
 
 TEST_CASE("no rows have no tokens") {
   queue q;
-  const row_states none(dtype::f32, 0, 0, 1, row_sampling{});
-  std::vector<std::int64_t> tokens;
-  none.finish_sample(q, tokens);
-  CHECK(row_states::from_bytes(none.to_bytes()).rows() == 0);
+  for (const std::int64_t k : {std::int64_t{0}, std::int64_t{1} << 59}) {
+    row_states none(dtype::f32, 0, k, 1, row_sampling{});
+    none.combine(q, row_states(none));
+    std::vector<std::int64_t> tokens;
+    none.finish_sample(q, tokens);
+    none.finish(q, vector_ref(nullptr, dtype::f32, 0), matrix_view<float>(nullptr, 0, k));
+    CHECK(row_states::from_bytes(none.to_bytes()).rows() == 0);
+  }
 }
 
 TEST_SUITE_END();

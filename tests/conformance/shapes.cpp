@@ -86,6 +86,45 @@ TEST_CASE_TEMPLATE("no rows or no columns: nothing is written", Io, SOFTFOLD_TES
   q.wait();
 }
 
+// No number of bytes is made of what such sizes multiply to: the sanitizers would see it overflow.
+TEST_CASE_TEMPLATE("no rows of more columns than memory could hold: nothing happens", In,
+                   SOFTFOLD_TEST_INPUT_TYPES) {
+  using A = reference::arithmetic_t<In>;
+  constexpr std::int64_t many = std::int64_t{1} << 62;
+  queue q;
+  const matrix_view<const In> x(nullptr, 0, many);
+  const matrix_view<In> y(nullptr, 0, many);
+  const matrix_view<std::int64_t> indices(nullptr, 0, many);
+  const vector_ref none(nullptr, dtype_of<A>, 0);
+  const partials_ref states(std::span<max_sum<A>>{});
+  for (const double softcap : {0.0, 3.0}) {
+    row_edits edits;
+    edits.softcap = softcap;
+    softmax(q, x, y, {.edits = edits});
+    log_softmax(q, x, y, {.edits = edits});
+    logsumexp(q, x, none, {.edits = edits});
+    topk(q, x, y, indices, {.edits = edits});
+    softmax_topk(q, x, y, indices, {.edits = edits});
+    softmax_backward(q, x, x, y);
+    log_softmax_backward(q, x, x, y);
+    fold(q, x, states, {.edits = edits});
+    fold_topk(q, x, states, y, indices, {.edits = edits});
+    normalize(q, x, states, y, {.edits = edits});
+    log_normalize(q, x, states, y, {.edits = edits});
+  }
+  scan(q, x, y);
+  combine_topk(q, x, matrix_view<const std::int64_t>(nullptr, 0, many), y, indices);
+  const matrix_view<const In> logits(nullptr, 0, std::int64_t{1} << 42);  // the most of sampling
+  sample(q, logits, matrix_view<std::int64_t>(nullptr, 0, 9));
+  for (const const_matrix_ref drafts : {const_matrix_ref(logits), const_matrix_ref{}}) {
+    verify(q, logits, drafts, matrix_view<const std::int64_t>(nullptr, 0, 3),
+           matrix_view<std::int64_t>(nullptr, 0, 4), {nullptr, dtype::i32, 0});
+  }
+  finish_sample(q, const_sample_states_ref(nullptr, 0), x,
+                matrix_view<const std::int64_t>(nullptr, 0, many), {nullptr, dtype::i64, 0});
+  q.wait();
+}
+
 TEST_CASE_TEMPLATE("input and output of different strides", Io, SOFTFOLD_TEST_IO_TYPES) {
   using In = typename Io::input;
   using Out = typename Io::output;

@@ -83,6 +83,9 @@ void run(executor& on, const core::combine_sample_problem& p) {
 }
 
 void run(executor& on, const core::finish_sample_problem& p) {
+  if (p.states.size == 0) {
+    return;
+  }
   over_each(on, p.states.size, state_work + 16 * p.values.cols,
             [&](std::int64_t r) { sampling::finish_sample_row(p, r); });
 }
