@@ -16,7 +16,8 @@ constexpr shape peer_shapes[] = {
     {8, 32768, true},   {2, 131072, true},  {4096, 1024, true}, {1024, 4096, true},
     {128, 32768, true}, {32, 131072, true}, {100000, 1000},     {4000, 25000, true},
     {1000, 100000},     {800, 128256},      {1, 25000, true},   {1, 128256, true},
-    {1, 1048576, true},
+    {1, 1048576, true}, {1, 151936},        {8, 151936},        {64, 151936},
+    {8, 262144},        {64, 262144},
 };
 
 constexpr std::int64_t sweep_columns[] = {
@@ -82,6 +83,9 @@ void add_operations(case_list& list, const std::vector<int>& threads) {
       list.add({.group = "operations", .op = operation::softmax_topk, .k = k, .threads = t},
                shape{4000, 25000, k == 5});
     }
+    // Routers of mixtures of experts.
+    list.add({.group = "operations", .op = operation::softmax_topk, .k = 8, .threads = t},
+             {{8192, 256, true}, {65536, 128}});
     for (const std::int64_t k : {5, 64}) {
       list.add({.group = "operations", .op = operation::softmax_topk, .k = k, .threads = t},
                {{64, 4096}, {4096, 1024}, {100000, 1000}, {800, 128256}, {1, 128256}});
@@ -90,6 +94,11 @@ void add_operations(case_list& list, const std::vector<int>& threads) {
       list.add({.group = "operations", .op = operation::topk, .k = k, .threads = t},
                {{4000, 25000}, {1, 128256}});
     }
+    // Sparse attention's indexer; a large part of one row.
+    list.add({.group = "operations", .op = operation::topk, .k = 2048, .threads = t},
+             {{64, 32768}, {64, 131072}});
+    list.add({.group = "operations", .op = operation::topk, .k = 20000, .threads = t},
+             shape{1, 1000000});
   }
 }
 

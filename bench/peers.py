@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Times PyTorch and ONNX Runtime, where they can be imported, on cases of softfold_bench.
+"""Times ONNX Runtime, OpenVINO and PyTorch beside the library, where Python can import them, on cases
+of softfold_bench.
 
     peers.py --like RESULT.json --threads N --out PEERS.json
 
 The cases are those of a result of softfold_bench with N threads (all its element types and
-inputs that NumPy can make). bench/report.py takes both files together.
+inputs that NumPy can make). All take turns in one process, the library by its Python package.
+bench/report.py takes both files together.
 """
 
 import argparse
+import importlib
 import json
 import os
 import platform
@@ -16,22 +19,23 @@ import statistics
 import sys
 import time
 
-try:
-    import numpy as np
-except ImportError:
-    np = None
-try:
-    import torch
-except ImportError:
-    torch = None
-try:
-    import onnxruntime
-except ImportError:
-    onnxruntime = None
-
 import onnx_model
 
-PACKAGES = {"pytorch": (torch, "torch"), "onnxruntime": (onnxruntime, "onnxruntime")}
+
+def optional(name):
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+np, torch, onnxruntime, openvino, softfold = map(
+    optional, ("numpy", "torch", "onnxruntime", "openvino", "softfold"))
+
+SUBJECT = "softfold"
+# As results.py names them: the module, and the package to install.
+PACKAGES = {SUBJECT: (softfold, "softfold"), "onnxruntime": (onnxruntime, "onnxruntime"),
+            "openvino": (openvino, "openvino"), "pytorch": (torch, "torch")}
 FLOATS = {"f32": "float32", "f64": "float64", "f16": "float16"}
 
 
@@ -43,10 +47,36 @@ def make_input(case):
     return np.resize(values, count).reshape(case["rows"], case["cols"])
 
 
+def torch_input(case, x):
+    kinds = {**{k: getattr(torch, v) for k, v in FLOATS.items()}, "bf16": torch.bfloat16}
+    return torch.from_numpy(x).to(kinds[case["dtype"]])
+
+
+def softfold_call(case, x, threads):
+    softfold.set_threads(threads)
+    if case["dtype"] in FLOATS:
+        x = x.astype(FLOATS[case["dtype"]])
+        y = np.zeros_like(x)
+    elif torch:
+        x = torch_input(case, x)
+        y = torch.zeros_like(x)
+    else:
+        return None
+    k = case["k"]
+    return {
+        "softmax": lambda: softfold.softmax(x, out=y),
+        "log_softmax": lambda: softfold.log_softmax(x, out=y),
+        "logsumexp": lambda: softfold.logsumexp(x),
+        "scan": lambda: softfold.logcumsumexp(x),
+        "topk": lambda: softfold.topk(x, k),
+        "softmax_topk": lambda: softfold.softmax_topk(x, k),
+        "sample": lambda: softfold.sample(x, seed=1),
+    }.get(case["operation"])
+
+
 def torch_call(case, x, threads):
     torch.set_num_threads(threads)
-    kinds = {**{k: getattr(torch, v) for k, v in FLOATS.items()}, "bf16": torch.bfloat16}
-    x = torch.from_numpy(x).to(kinds[case["dtype"]])
+    x = torch_input(case, x)
     k, operation = case["k"], case["operation"]
     mask = torch.rand(x.shape) < 0.5 if operation == "masked_softmax" else None
     if operation in ("softmax", "log_softmax"):
@@ -68,70 +98,109 @@ def torch_call(case, x, threads):
     }.get(operation)
 
 
-def onnx_call(case, x, threads):
-    if case["dtype"] not in FLOATS or case["operation"].startswith(("sample", "scan", "masked")):
+def model_of(case):
+    """The case as an ONNX model, or None if there is no operator for it."""
+    known = ("softmax", "log_softmax", "logsumexp", "topk", "softmax_topk")
+    if case["dtype"] not in FLOATS or case["operation"] not in known:
+        return None
+    return onnx_model.build(case["operation"], case["dtype"], case["rows"], case["cols"], case["k"])
+
+
+def onnxruntime_call(case, x, threads):
+    model = model_of(case)
+    if model is None:
         return None
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 4
-    model = onnx_model.build(case["operation"], case["dtype"], case["rows"], case["cols"], case["k"])
-    try:
-        session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # its own types: no such kernel for this element type
-        print(f"onnxruntime: {error}", file=sys.stderr)
-        return None
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     x = x.astype(FLOATS[case["dtype"]])
+    y = np.zeros_like(x)
     binding = session.io_binding()
     binding.bind_cpu_input("x", x)
     for output in session.get_outputs():
         if case["operation"] in ("softmax", "log_softmax"):
-            y = np.zeros_like(x)
             binding.bind_output(output.name, "cpu", 0, x.dtype, y.shape, y.ctypes.data)
-            continue
-        binding.bind_output(output.name)
-        y = None
+        else:
+            binding.bind_output(output.name)
     # The default argument keeps the arrays for as long as the call: the binding does not.
     return lambda keep=(x, y): session.run_with_iobinding(binding)
 
 
-CALLS = {"pytorch": torch_call, "onnxruntime": onnx_call}
+def openvino_call(case, x, threads):
+    model = model_of(case)
+    if model is None:
+        return None
+    core = openvino.Core()
+    # Of the model's own precision: by default a processor that has bf16 computes f32 in it.
+    options = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY",
+               "INFERENCE_PRECISION_HINT": case["dtype"] if case["dtype"] != "f64" else "f32"}
+    compiled = core.compile_model(core.read_model(model), "CPU", options)
+    if compiled.input(0).get_element_type().to_string() != case["dtype"]:
+        return None  # it would compute in another type
+    request = compiled.create_infer_request()
+    x = x.astype(FLOATS[case["dtype"]])
+    y = np.zeros_like(x)
+    request.set_input_tensor(openvino.Tensor(x, shared_memory=True))
+    if case["operation"] in ("softmax", "log_softmax"):
+        request.set_output_tensor(openvino.Tensor(y, shared_memory=True))
+    return lambda keep=(x, y): request.infer()
 
 
-def time_rounds(call, settings):
-    """Seconds of a call in each round, calls in a round, processor time over wall time."""
-    call()
-    begin = time.perf_counter()
-    call()
-    once = max(time.perf_counter() - begin, 1e-9)
-    calls = max(1, int(settings["min_time"] / once))
-    seconds, shares = [], []
-    while len(seconds) < settings["rounds"]:
-        wall, cpu = time.perf_counter(), time.process_time()
-        for _ in range(calls):
+CALLS = {SUBJECT: softfold_call, "onnxruntime": onnxruntime_call, "openvino": openvino_call,
+         "pytorch": torch_call}
+
+
+def prepared(case, names, threads):
+    """name -> call, of those that do the case."""
+    x = make_input(case)
+    calls = {}
+    for name in names:
+        try:
+            call = CALLS[name](case, x, threads)
+            if call:
+                call()
+                calls[name] = call
+        except Exception as error:  # their own types: no such kernel for this element type
+            print(f"{name}: {str(error).strip().splitlines()[-1]}", file=sys.stderr)
+    return calls
+
+
+def time_rounds(calls, settings, threads):
+    """name -> seconds of a call in each round, processor time over wall time, calls in a timing."""
+    counts, spent = {}, dict.fromkeys(calls, 0.0)
+    for name, call in calls.items():
+        begin = time.perf_counter()
+        call()
+        once = max(time.perf_counter() - begin, 1e-9)
+        counts[name] = max(1, int(settings["min_time"] / once))
+    seconds, shares = {n: [] for n in calls}, {n: [] for n in calls}
+    order = list(calls)
+    for _ in range(settings["rounds"]):
+        for name in order:
+            if len(seconds[name]) >= settings["fewest_rounds"] and spent[name] > settings["budget"]:
+                continue
+            if threads > 1:
+                time.sleep(0.01)  # until the pool of the one before has stopped spinning
+            call = calls[name]
             call()
-        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        seconds.append(wall / calls)
-        shares.append(cpu / wall)
-        if len(seconds) >= settings["fewest_rounds"] and sum(seconds) * calls > settings["budget"]:
-            break
-    return seconds, calls, shares
+            wall, cpu = time.perf_counter(), time.process_time()
+            for _ in range(counts[name]):
+                call()
+            wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+            seconds[name].append(wall / counts[name])
+            shares[name].append(cpu / wall)
+            spent[name] += wall
+        order = order[1:] + order[:1]
+    return seconds, shares, counts
 
 
 def time_case(case, names, settings, threads):
-    x = make_input(case)
-    results = []
-    for name in names:
-        call = CALLS[name](case, x, threads)
-        if call is None:
-            continue
-        try:
-            seconds, calls, shares = time_rounds(call, settings)
-        except (RuntimeError, NotImplementedError) as error:  # no such kernel for this type
-            print(f"{name}: {error}", file=sys.stderr)
-            continue
-        results.append({"name": name, "role": "peer", "seconds": statistics.median(seconds),
-                        "lowest": min(seconds), "highest": max(seconds), "rounds": len(seconds),
-                        "calls": calls, "own_share": statistics.median(shares)})
+    seconds, shares, counts = time_rounds(prepared(case, names, threads), settings, threads)
+    results = [{"name": name, "role": "subject" if name == SUBJECT else "peer",
+                "seconds": statistics.median(times), "lowest": min(times), "highest": max(times),
+                "rounds": len(times), "calls": counts[name],
+                "own_share": statistics.median(shares[name])} for name, times in seconds.items()]
     suspect = threads == 1 and any(r["own_share"] < 0.95 for r in results)
     return {**{k: v for k, v in case.items() if k not in ("results", "others")},
             "loaded": suspect, "results": results}
@@ -158,19 +227,19 @@ def main():
     timed = []
     for case in cases:
         timed.append(time_case(case, names, like["settings"], arguments.threads))
-        for result in timed[-1]["results"]:
-            rate = case["rows"] * case["cols"] / result["seconds"] / 1e9
-            print(f"{case['operation']} {case['dtype']} {case['rows']}x{case['cols']} "
-                  f"k{case['k']} {result['name']} {rate:.3f} Gelem/s", flush=True)
+        rates = [f"{r['name']} {case['rows'] * case['cols'] / r['seconds'] / 1e9:.3f}"
+                 for r in timed[-1]["results"]]
+        print(f"{case['group']} {case['operation']} {case['dtype']} {case['rows']}x{case['cols']} "
+              f"k{case['k']} Gelem/s: {', '.join(rates)}", flush=True)
     document = {
         "format": 1, "program": "peers.py",
         "machine": {"system": platform.platform(), "python": platform.python_version(),
                     "processors": len(os.sched_getaffinity(0)),
                     "load_average": os.getloadavg()[0]},
         "settings": like["settings"],
-        "contenders": [{"name": n, "role": "peer", "version": PACKAGES[n][0].__version__}
-                       if n in names else {"name": n, "role": "peer", "absent": PACKAGES[n][1]}
-                       for n in PACKAGES],
+        "contenders": [{"name": n, "version": PACKAGES[n][0].__version__}
+                       if n in names else {"name": n, "absent": PACKAGES[n][1]}
+                       for n in PACKAGES if n != SUBJECT],
         "cases": timed,
     }
     with open(arguments.out, "w", encoding="utf-8") as file:

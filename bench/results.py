@@ -37,10 +37,13 @@ class Case:
         self.add(record)
 
     def add(self, record):
-        """Takes in the contenders of another record of the same case."""
+        """Takes in the contenders of another record of the same case: each with the seconds that
+        this library took beside it."""
         self.loaded = self.loaded or record["loaded"]
+        beside = next((r["seconds"] for r in record["results"] if r["name"] == SUBJECT), None)
         for result in record["results"]:
-            self.results[result["name"]] = result
+            if result["name"] != SUBJECT or SUBJECT not in self.results:
+                self.results[result["name"]] = {**result, "beside": beside}
 
     @property
     def key(self):
@@ -81,8 +84,10 @@ class Case:
 
     def ratio(self, name):
         """How many times as quick as `name` this library is, or None."""
-        own, other = self.seconds(SUBJECT), self.seconds(name) if name else None
-        return other / own if own and other else None
+        if not name or name not in self.results or not self.seconds(SUBJECT):
+            return None
+        own = self.results[name]["beside"] or self.seconds(SUBJECT)
+        return self.seconds(name) / own
 
     @property
     def serial_ratio(self):
@@ -96,7 +101,9 @@ class Case:
     @property
     def quickest_peer(self):
         peers = [r for r in self.results.values() if r["role"] == "peer"]
-        return min(peers, key=lambda r: r["seconds"])["name"] if peers else None
+        if not peers:
+            return None
+        return min(peers, key=lambda r: self.ratio(r["name"]) or r["seconds"])["name"]
 
     @property
     def ceiling(self):

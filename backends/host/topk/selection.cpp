@@ -5,15 +5,22 @@
 #include <core/topk.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <limits>
+#include <numeric>
+#include <type_traits>
+#include <utility>
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
 namespace host {
 
-/// An element as a key that orders like the result, larger first, and its column.
+/// An element as a key that orders like the result, larger first, and its column. It has digits of 8
+/// bits, the least significant first, of a number that is smaller for what stands before; digit i is
+/// in word_of(i).
 struct wide_entry {
   std::uint64_t key;
   std::int64_t at;
@@ -21,6 +28,11 @@ struct wide_entry {
   static wide_entry of(std::uint64_t key, std::int64_t column) { return {key, column}; }
   [[nodiscard]] std::uint64_t order() const { return key; }
   [[nodiscard]] std::int64_t column() const { return at; }
+  static constexpr int column_digits = 8;
+  static constexpr int digits = 16;
+  [[nodiscard]] std::uint64_t word_of(int i) const {
+    return i < column_digits ? static_cast<std::uint64_t>(at) : ~key;
+  }
   friend bool operator<(const wide_entry& a, const wide_entry& b) {  // a stands before b
     return a.key != b.key ? a.key > b.key : a.at < b.at;
   }
@@ -37,6 +49,9 @@ struct packed_entry {
   [[nodiscard]] std::int64_t column() const {
     return static_cast<std::int64_t>(0xffffffffU - (word & 0xffffffffU));
   }
+  static constexpr int column_digits = 4;
+  static constexpr int digits = 8;
+  [[nodiscard]] std::uint64_t word_of(int) const { return ~word; }
   friend bool operator<(const packed_entry& a, const packed_entry& b) { return a.word > b.word; }
 };
 
@@ -66,6 +81,78 @@ std::int64_t capacity_of(std::int64_t cols, std::int64_t k) {
   return k > chunk ? k + chunk : k + std::min(chunk, group_vectors * (k + slack_of(k)) + k);
 }
 
+/// Whether an element and its column fit one word.
+bool packs(dtype computed, std::int64_t cols) {
+  return computed == dtype::f32 && cols <= std::int64_t{1} << 32;
+}
+
+template <class Entry>
+std::uint8_t digit(const Entry& e, int i) {
+  return static_cast<std::uint8_t>(e.word_of(i) >> 8 * (i % 8));
+}
+
+/// The digits in which n entries are not all the same: bit i for digit i.
+template <class Entry>
+unsigned differing_digits(const Entry* entries, std::int64_t n) {
+  unsigned found = 0;
+  for (int word = 0; word < Entry::digits; word += 8) {
+    std::uint64_t bits = 0;
+    for (std::int64_t i = 1; i < n; ++i) {
+      bits |= entries[i].word_of(word) ^ entries[0].word_of(word);
+    }
+    for (int i = 0; i < 8; ++i) {
+      found |= (bits >> 8 * i & 0xff) != 0 ? 1U << (word + i) : 0U;
+    }
+  }
+  return found;
+}
+
+/// Sorts n entries by their digits from `first` on, least significant first, each pass keeping the
+/// order of those before (Knuth, TAOCP 3, 5.2.5, algorithm R). Where the result is: in `from` or in
+/// `room`, which holds as many.
+template <class Entry>
+Entry* sort_by_digits(Entry* from, Entry* room, std::int64_t n, int first) {
+  for (unsigned left = differing_digits(from, n) >> first << first; left != 0;
+       left &= left - 1) {
+    const int d = std::countr_zero(left);
+    std::int64_t starts[256] = {};
+    for (std::int64_t i = 0; i < n; ++i) {
+      ++starts[digit(from[i], d)];
+    }
+    std::exclusive_scan(std::begin(starts), std::end(starts), std::begin(starts), std::int64_t{0});
+    for (std::int64_t i = 0; i < n; ++i) {
+      room[starts[digit(from[i], d)]++] = from[i];
+    }
+    std::swap(from, room);
+  }
+  return from;
+}
+
+/// The entry before which k - 1 of n stand, 1 <= k <= n, digit by digit. `room` holds n.
+template <class Entry>
+Entry kth_by_digits(const Entry* from, Entry* room, std::int64_t n, std::int64_t k) {
+  for (unsigned left = differing_digits(from, n); left != 0 && n > 1;) {
+    const int d = 31 - std::countl_zero(left);
+    left &= ~(1U << d);
+    std::int64_t counts[256] = {};
+    for (std::int64_t i = 0; i < n; ++i) {
+      ++counts[digit(from[i], d)];
+    }
+    int wanted = 0;
+    for (; counts[wanted] < k; ++wanted) {
+      k -= counts[wanted];
+    }
+    std::int64_t kept = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      room[kept] = from[i];
+      kept += digit(from[i], d) == wanted ? 1 : 0;
+    }
+    from = room;
+    n = kept;
+  }
+  return *from;
+}
+
 template <class A>
 A element_as(const void* x, dtype type, std::int64_t i) {
   return core::with_real(type, [&]<class T>(T) {
@@ -81,7 +168,8 @@ std::size_t selection::bytes(std::int64_t cols, std::int64_t k, std::int64_t lan
   const auto capacity = static_cast<std::size_t>(capacity_of(cols, k));
   const auto groups = static_cast<std::size_t>(group_count(std::min(cols, chunk_columns), lanes));
   return 2 * round_up(groups * element) + round_up(capacity * element) +
-         round_up(capacity * sizeof(std::int64_t)) + round_up(capacity * sizeof(wide_entry));
+         round_up(capacity * sizeof(std::int64_t)) +
+         2 * round_up(capacity * (packs(computed, cols) ? sizeof(packed_entry) : sizeof(wide_entry)));
 }
 
 selection::selection(const typed_kernels& kernels, std::int64_t lanes, std::int64_t cols,
@@ -100,7 +188,10 @@ selection::selection(const typed_kernels& kernels, std::int64_t lanes, std::int6
   coarse_ = part(groups);
   values_ = part(capacity * element);
   columns_ = reinterpret_cast<std::int64_t*>(part(capacity * sizeof(std::int64_t)));
-  keys_ = part(capacity * sizeof(wide_entry));
+  const std::size_t entries =
+      capacity * (packs(kernels.computed, cols) ? sizeof(packed_entry) : sizeof(wide_entry));
+  keys_ = part(entries);
+  more_keys_ = part(entries);
 }
 
 /// A lower bound of the k-th largest element that at most k + slack groups exceed.
@@ -198,42 +289,66 @@ void selection::keep_best(bool in_order) {
   if (count_ < k_ || (count_ == k_ && !in_order && least_ != 0)) {
     return;
   }
-  if (sizeof(A) == 4 && cols_ <= std::int64_t{1} << 32) {
-    keep_best_by<A, packed_entry>(in_order);
-  } else {
-    keep_best_by<A, wide_entry>(in_order);
-  }
+  packs(kernels_.computed, cols_) ? keep_best_by<A, packed_entry>(in_order)
+                                  : keep_best_by<A, wide_entry>(in_order);
 }
 
-void selection::sort(packed_entry* entries, std::int64_t n) {
+/// The k best of n entries become the first k, more than `few` in the order that they had. The last
+/// of them.
+template <class Entry>
+Entry selection::keep_first(Entry* entries, std::int64_t n) {
+  if (n <= few) {
+    std::nth_element(entries, entries + k_ - 1, entries + n);
+    return entries[k_ - 1];
+  }
+  const Entry last = kth_by_digits(entries, reinterpret_cast<Entry*>(more_keys_), n, k_);
+  std::int64_t kept = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    entries[kept] = entries[i];
+    kept += last < entries[i] ? 0 : 1;
+  }
+  return last;
+}
+
+/// The k best of n entries in order. `in_columns`: they stand in the order of their columns.
+template <class Entry>
+Entry* selection::sorted(Entry* entries, std::int64_t n, bool in_columns) {
   if (n > few) {
-    std::sort(entries, entries + n);
-    return;
+    return sort_by_digits(entries, reinterpret_cast<Entry*>(more_keys_), n,
+                          in_columns ? Entry::column_digits : 0);
   }
-  static_assert(sizeof(packed_entry) == sizeof(std::uint64_t));
-  static_assert(few % most_listed == 0);
-  std::uint64_t sorted[few];
-  kernels_.table.rank(&entries->word, n, k_, sorted);
-  std::memcpy(entries, sorted, static_cast<std::size_t>(k_) * sizeof(packed_entry));
+  if constexpr (std::is_same_v<Entry, packed_entry>) {
+    static_assert(sizeof(packed_entry) == sizeof(std::uint64_t));
+    static_assert(few % most_listed == 0);
+    std::uint64_t sorted[few];
+    kernels_.table.rank(&entries->word, n, k_, sorted);
+    std::memcpy(entries, sorted, static_cast<std::size_t>(k_) * sizeof(packed_entry));
+  } else {
+    std::sort(entries, entries + n);
+  }
+  return entries;
 }
-
-void selection::sort(wide_entry* entries, std::int64_t n) { std::sort(entries, entries + n); }
 
 template <class A, class Entry>
 void selection::keep_best_by(bool in_order) {
   A* const values = static_cast<A*>(values_);
-  auto* const entries = reinterpret_cast<Entry*>(keys_);
+  auto* entries = reinterpret_cast<Entry*>(keys_);
+  bool in_columns = true;
+  std::int64_t last = -1;
   for (std::int64_t i = 0; i < count_; ++i) {
     entries[i] = Entry::of(core::order_key(values[i]), columns_[i]);
+    in_columns = in_columns && columns_[i] > last;
+    last = columns_[i];
   }
   if (!in_order || count_ > std::max(2 * k_, few)) {
-    std::nth_element(entries, entries + k_ - 1, entries + count_);
+    least_ = keep_first(entries, count_).order();
+    in_columns = in_columns && count_ > few;
     count_ = k_;
   }
   if (in_order) {
-    sort(entries, count_);
+    entries = sorted(entries, count_, in_columns);
+    least_ = entries[k_ - 1].order();
   }
-  least_ = entries[k_ - 1].order();
   for (std::int64_t i = 0; i < k_; ++i) {
     values[i] = core::value_of_key<A>(entries[i].order());
     columns_[i] = entries[i].column();

@@ -22,9 +22,6 @@ namespace host {
 /// Columns whose group maxima are kept at a time; longer rows are worked on in chunks.
 inline constexpr std::int64_t chunk_columns = 32 * segment_columns;
 
-struct packed_entry;
-struct wide_entry;
-
 /// The k best elements of what a row showed so far, and the memory to find them. k >= 1.
 class selection {
  public:
@@ -63,8 +60,10 @@ class selection {
   void keep_best(bool in_order);
   template <class A, class Entry>
   void keep_best_by(bool in_order);
-  void sort(packed_entry* entries, std::int64_t n);
-  static void sort(wide_entry* entries, std::int64_t n);
+  template <class Entry>
+  Entry keep_first(Entry* entries, std::int64_t n);
+  template <class Entry>
+  Entry* sorted(Entry* entries, std::int64_t n, bool in_columns);
 
   const typed_kernels& kernels_;
   std::int64_t lanes_;
@@ -78,6 +77,7 @@ class selection {
   void* values_;
   std::int64_t* columns_;
   std::byte* keys_;
+  std::byte* more_keys_;  ///< where a sort moves them to
 };
 
 }  // namespace host

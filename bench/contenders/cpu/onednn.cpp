@@ -39,9 +39,12 @@ work prepared(const_matrix_ref y, const_matrix_ref dy, matrix_ref dx,
   const dnnl::memory::desc shape({y.rows, y.cols}, type, dnnl::memory::format_tag::ab);
   const typename Forward::primitive_desc hint(
       typename Forward::desc(dnnl::prop_kind::forward_training, shape, 1), engine, true);
+  if (!hint) {
+    return {};
+  }
   const typename Backward::primitive_desc plan(typename Backward::desc(shape, shape, 1), engine,
                                                hint, true);
-  if (!hint || !plan) {
+  if (!plan) {
     return {};
   }
   const dnnl::memory result(shape, engine, const_cast<void*>(y.data));
