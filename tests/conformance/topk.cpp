@@ -155,6 +155,24 @@ TEST_CASE_TEMPLATE("some large elements among many equal ones, in all parts of a
   }
 }
 
+TEST_CASE_TEMPLATE("equal elements of which a later part of a long row leaves the first", T,
+                   SOFTFOLD_TEST_INPUT_TYPES) {
+  queue q;
+  constexpr std::int64_t cols = 600'003;
+  for (const std::int64_t equal : {150, 190, 191, 3000}) {
+    problem<T> p({1, cols, distribution::all_equal, 1, 0, 0, 32600});
+    for (std::int64_t c = 0; c < cols; ++c) {
+      const bool is_equal = c < equal * 61 && c % 61 == 60;
+      p.x(0, c) = static_cast<T>(c % 997 == 500 && c > cols - 100'000 ? 2.0F : is_equal ? 1 : 0);
+    }
+    p.commit();
+    const auto columns = expected_columns(p, 2900);
+    for (const std::int64_t k : {140, 190, 1000, 2900}) {
+      check_topk<T, std::int64_t>(q, p, k, columns);
+    }
+  }
+}
+
 TEST_CASE_TEMPLATE("thousands of equal elements of a 16-bit type", T, half, bfloat16) {
   queue q;
   for (const std::int64_t cols : {8192, 128256}) {
