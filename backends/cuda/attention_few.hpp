@@ -14,7 +14,7 @@ inline namespace SOFTFOLD_BACKEND {
 
 /// Dimensions, rounded up; warps of a block; steps that a warp's copies are ahead; blocks on a
 /// multiprocessor.
-template <int dims_, int warps_, int steps_, int resident_>
+template <int dims_, int warps_, int steps_, int resident_, int chunk_keys_ = 512>
 struct few_shape {
   static constexpr int dims = dims_;
   static constexpr int warps = warps_;
@@ -24,7 +24,7 @@ struct few_shape {
   static constexpr int groups = 1;
   static constexpr int rows = 16;
   static constexpr int keys = 16;
-  static constexpr int chunk_keys = 512;
+  static constexpr int chunk_keys = chunk_keys_;
   static constexpr int warp_keys = chunk_keys / warps;
   using tile = matrix_tile<dims>;
 

@@ -10,7 +10,7 @@ template <class In>
 void run_by_groups(executor& on, const core::attention_problem& p) {
   const std::int64_t dims = largest_dim(p);
   if (dims <= 64) {
-    using shape = group_shape<64, 128, 3>;
+    using shape = group_shape<64, 128, 2>;
     run_with_parts<In, shape>(on, p, 0, attention_by_groups<In, shape>);
   } else if (dims <= 128) {
     using shape = group_shape<128, 128, 2>;

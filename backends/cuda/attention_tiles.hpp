@@ -168,15 +168,12 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
                            : begin_all + static_cast<int>(parts.chunk_keys);
   {
     const In* const q = static_cast<const In*>(p.q.data);
-    const auto group = static_cast<unsigned>(p.group());
 #pragma unroll 1
     for (int r = key_copy.first_row; r < Shape::rows; r += copy::rows_a_turn) {
-      const auto number = static_cast<std::uint64_t>(row_at(r));
-      const auto token = static_cast<std::int64_t>(number / group);
-      const auto head = static_cast<std::int64_t>(number % group) + begun.key_head * group;
+      const auto at = head_and_token::of(p, begun.key_head, row_at(r));
       key_copy.copy_row(
-          queries, r, q + core::offset_of(p.q, begun.in.batch, head, begun.in.first_query + token),
-          true);
+          queries, r,
+          q + core::offset_of(p.q, begun.in.batch, at.head, begun.in.first_query + at.token), true);
     }
   }
 #pragma unroll 1
@@ -219,23 +216,16 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
   const std::uint32_t own_queries = queries + Shape::tile::bytes(warp_row);
 #pragma unroll 1
   for (int begin = first; begin < end; begin += Shape::keys) {
+    wait_for_copies_but<0>();
+    __syncthreads();  // the keys are there, and the values before are done with
     value_copy.template copy_rows<Shape::keys>(values, v, p.v.token_stride, end - begin);
     v += Shape::keys * p.v.token_stride;
     end_copies();
-    wait_for_copies_but<1>();
-    __syncthreads();
     const bool works = begin < some_end && begin + Shape::keys > some_first;
     float s[groups][Shape::keys / 8][4];
     if (works) {
       multiply_keys<In, Shape>(own_queries, keys, s);
     }
-    __syncthreads();
-    if (begin + Shape::keys < end) {
-      k += Shape::keys * p.k.token_stride;
-      key_copy.template copy_rows<Shape::keys>(keys, k, p.k.token_stride,
-                                               end - begin - Shape::keys);
-    }
-    end_copies();
     std::uint32_t weights[groups][Shape::keys / 16][4];
     float factor[groups][2];
     if (works) {
@@ -257,12 +247,17 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
       rows.weigh(s, way.unit_2, factor);
       pack_weights<In>(s, weights);
     }
-    wait_for_copies_but<1>();
-    __syncthreads();
+    wait_for_copies_but<0>();
+    __syncthreads();  // the values are there, and the keys done with
+    if (begin + Shape::keys < end) {
+      k += Shape::keys * p.k.token_stride;
+      key_copy.template copy_rows<Shape::keys>(keys, k, p.k.token_stride,
+                                               end - begin - Shape::keys);
+    }
+    end_copies();
     if (works) {
       add_values<In, Shape>(rows, values, weights, factor);
     }
-    __syncthreads();
   }
 
   rows.write(p, parts, way, Shape::rows, warp_row, ranges);

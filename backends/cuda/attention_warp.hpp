@@ -34,6 +34,23 @@ struct key_range {
   int end;
 };
 
+/// Which query of which head a row of a key head is. Division of 64 bits is slow.
+struct head_and_token {
+  std::int64_t head;
+  std::int64_t token;
+
+  __device__ static head_and_token of(const core::attention_problem& p, std::int64_t key_head,
+                                      std::int64_t row) {
+    const std::int64_t group = p.group();
+    if (static_cast<std::uint64_t>(row) >> 32 == 0) {
+      const auto number = static_cast<std::uint32_t>(row);
+      const auto heads = static_cast<std::uint32_t>(group);
+      return {key_head * group + number % heads, number / heads};
+    }
+    return {key_head * group + row % group, row / group};
+  }
+};
+
 /// Which block of a launch this is.
 struct attention_block {
   core::attention_sequence in;
@@ -48,23 +65,28 @@ struct attention_block {
                                        const attention_parts<A>& parts, int rows) {
     int number = static_cast<int>(blockIdx.x);
     forget_origin(number);  // what is found here stays in no registers for a second time
-    std::int64_t block = number;
+    // A grid has fewer than 2^31 blocks, and so all of these are.
+    auto block = static_cast<std::uint32_t>(number);
+    const auto chunks = static_cast<std::uint32_t>(parts.chunks);
+    const auto blocks = static_cast<std::uint32_t>(parts.blocks);
+    const auto heads = static_cast<std::uint32_t>(p.k.heads);
     attention_block b{};
-    b.chunk = block % parts.chunks;
-    block /= parts.chunks;
-    std::int64_t row_block = block % parts.blocks;
+    b.chunk = block % chunks;
+    block /= chunks;
+    std::int64_t row_block = block % blocks;
     if (p.options.corner != causal::none && !p.is_packed()) {
       row_block = parts.blocks - 1 - row_block;
     }
-    block /= parts.blocks;
-    b.key_head = block % p.k.heads;
-    b.in = core::attention_sequence::with_block(p, block / p.k.heads, row_block, rows, b.first_row);
+    block /= blocks;
+    b.key_head = block % heads;
+    b.in = core::attention_sequence::with_block(p, block / heads, row_block, rows, b.first_row);
     b.all_rows = p.group() * b.in.queries;
     return b;
   }
   [[nodiscard]] __device__ core::attention_row<float> row(const core::attention_problem& p,
                                                           std::int64_t number) const {
-    return row_of<float>(p, in, key_head, number);
+    const auto at = head_and_token::of(p, key_head, number);
+    return core::attention_row<float>::of(p, in, at.head, at.token);
   }
   /// The keys of a row, the last one's if there is none, within [begin, past).
   [[nodiscard]] __device__ key_range keys(const core::attention_row<float>& row, int begin,
@@ -397,9 +419,9 @@ struct warp_rows {
           }
           continue;
         }
-        const auto group = p.group();
-        const std::int64_t head = block.key_head * group + number % group;
-        const std::int64_t token = in.first_query + number / group;
+        const auto at = head_and_token::of(p, block.key_head, number);
+        const std::int64_t head = at.head;
+        const std::int64_t token = in.first_query + at.token;
         const auto finish = core::attention_finish<float>::of(
             p, head, core::public_state(top, static_cast<float>(whole)));
         if (lane % 4 == 0) {

@@ -28,8 +28,10 @@ struct group_shape {
   static constexpr int group_rows = 64;
   static constexpr int rows = groups * group_rows;
   /// Of the 65,536 that a multiprocessor has, in steps of 8.
-  static constexpr int copy_registers = groups == 3 ? 56 : 40;
-  static constexpr int row_registers = groups == 3 ? 152 : 232;
+  static constexpr int copy_registers = 40;
+  static constexpr int row_registers = 232;
+  static_assert(groups == 2);
+  static constexpr int copy_threads = group_threads / 2;
 
   using query_tile = swizzled_tile<rows, dims>;
   using tile = swizzled_tile<keys, dims>;
@@ -87,22 +89,6 @@ __global__ void __launch_bounds__(Shape::threads, 1)
   const int past_all = begun.in.keys - begin_all < parts.chunk_keys
                            ? static_cast<int>(begun.in.keys > begin_all ? begun.in.keys : begin_all)
                            : begin_all + static_cast<int>(parts.chunk_keys);
-  {
-    using copy = tile_copy<typename Shape::query_tile, Shape::threads>;
-    const copy query_copy = copy::of(p.q.dim, true, thread);
-    const In* const q = static_cast<const In*>(p.q.data);
-    const auto heads = static_cast<unsigned>(p.group());
-#pragma unroll 1
-    for (int r = query_copy.first_row; r < Shape::rows; r += copy::rows_a_turn) {
-      const auto number = static_cast<std::uint64_t>(row_at(r));
-      const auto token = static_cast<std::int64_t>(number / heads);
-      const auto head = static_cast<std::int64_t>(number % heads) + begun.key_head * heads;
-      query_copy.copy_row(
-          queries, r, q + core::offset_of(p.q, begun.in.batch, head, begun.in.first_query + token),
-          true);
-    }
-    end_copies();
-  }
 #pragma unroll 1
   for (int r = thread; r < Shape::rows; r += Shape::threads) {
     memory.ranges[r] = begun.keys(begun.row(p, row_at(r)), begin_all, past_all);
@@ -110,14 +96,12 @@ __global__ void __launch_bounds__(Shape::threads, 1)
   if (thread == 0) {
 #pragma unroll
     for (int i = 0; i < Shape::stages; ++i) {
-      memory.key_full[i].initialise(Shape::group_threads);
-      memory.value_full[i].initialise(Shape::group_threads);
+      memory.key_full[i].initialise(Shape::copy_threads);
+      memory.value_full[i].initialise(Shape::copy_threads);
       memory.key_free[i].initialise(Shape::groups);
       memory.value_free[i].initialise(Shape::groups);
     }
   }
-  wait_for_copies_but<0>();
-  show_to_products();
   __syncthreads();
   // Keys that some row of the block has.
   int first = past_all;
@@ -137,50 +121,51 @@ __global__ void __launch_bounds__(Shape::threads, 1)
 
   if (group == Shape::groups) {
     have_fewer_registers<Shape::copy_registers>();
-    using copy = tile_copy<typename Shape::tile, Shape::group_threads>;
-    const int own = thread % Shape::group_threads;
-    const copy key_copy = copy::of(p.k.dim, true, own);
-    const copy value_copy = copy::of(p.v.dim, true, own);
-    const In* k = static_cast<const In*>(p.k.data) +
-                  core::offset_of(p.k, begun.in.batch, begun.key_head, begun.in.first_key + first);
-    const In* v = static_cast<const In*>(p.v.data) +
-                  core::offset_of(p.v, begun.in.batch, begun.key_head, begun.in.first_key + first);
+    // Two warps read keys, two values: each of them waits for its own.
+    const bool reads_keys = thread % Shape::group_threads < Shape::copy_threads;
+    const auto& from = reads_keys ? p.k : p.v;
+    using copy = tile_copy<typename Shape::tile, Shape::copy_threads>;
+    const copy own = copy::of(from.dim, true, thread % Shape::copy_threads);
+    const In* data =
+        static_cast<const In*>(from.data) +
+        core::offset_of(from, begun.in.batch, begun.key_head, begun.in.first_key + first);
+    transfer_barrier* const full = reads_keys ? memory.key_full : memory.value_full;
+    transfer_barrier* const free = reads_keys ? memory.key_free : memory.value_free;
+    const std::uint32_t place = reads_keys ? keys : values;
     ring_turn<Shape::stages> turn;
-    transfer_barrier* before = nullptr;  // of the copies before, which have not been waited for
-    const auto fill = [&](transfer_barrier& free, transfer_barrier& full, const copy& how,
-                          std::uint32_t to, const In* from, std::int64_t stride, int existing) {
-      free.wait(turn.phase ^ 1);
-      how.template copy_rows<Shape::keys>(to, from, stride, existing);
-      end_copies();
-      if (before != nullptr) {
-        wait_for_copies_but<1>();
-        show_to_products();
-        before->arrive();
-      }
-      before = &full;
-    };
 #pragma unroll 1
     for (int t = 0; t < tiles; ++t, turn.next()) {
-      const int left = end - first - t * Shape::keys;
-      const std::uint32_t place = turn.stage * Shape::tile::bytes;
-      fill(memory.key_free[turn.stage], memory.key_full[turn.stage], key_copy, keys + place, k,
-           p.k.token_stride, left);
-      fill(memory.value_free[turn.stage], memory.value_full[turn.stage], value_copy, values + place,
-           v, p.v.token_stride, left);
-      k += Shape::keys * p.k.token_stride;
-      v += Shape::keys * p.v.token_stride;
-    }
-    if (before != nullptr) {
+      free[turn.stage].wait(turn.phase ^ 1);
+      own.template copy_rows<Shape::keys>(place + turn.stage * Shape::tile::bytes, data,
+                                          from.token_stride, end - first - t * Shape::keys);
+      end_copies();
+      data += Shape::keys * from.token_stride;
       wait_for_copies_but<0>();
       show_to_products();
-      before->arrive();
+      full[turn.stage].arrive();
     }
     return;
   }
 
   have_more_registers<Shape::row_registers>();
-  // Keys that some and that all of the group's rows have.
   const int group_row = group * Shape::group_rows;
+  {
+    using copy = tile_copy<typename Shape::query_tile, Shape::group_threads>;
+    const copy query_copy = copy::of(p.q.dim, true, thread % Shape::group_threads);
+    const In* const q = static_cast<const In*>(p.q.data);
+#pragma unroll 1
+    for (int r = query_copy.first_row; r < Shape::group_rows; r += copy::rows_a_turn) {
+      const auto at = head_and_token::of(p, begun.key_head, row_at(group_row + r));
+      query_copy.copy_row(
+          queries, group_row + r,
+          q + core::offset_of(p.q, begun.in.batch, at.head, begun.in.first_query + at.token), true);
+    }
+    end_copies();
+    wait_for_copies_but<0>();
+    show_to_products();
+    synchronize_group(1 + group);
+  }
+  // Keys that some and that all of the group's rows have.
   int some_first = past_all;
   int some_end = begin_all;
   int all_first = begin_all;

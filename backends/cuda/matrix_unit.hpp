@@ -132,13 +132,13 @@ struct tile_copy {
       }
       return;
     }
-    const In* const own = from + first_row * stride + (count > 0 ? piece * 8 : 0);
-#pragma unroll
+    const In* own = from + first_row * stride + (count > 0 ? piece * 8 : 0);
+#pragma unroll 8
     for (int i = 0; i < rows / rows_a_turn; ++i) {
       const int row = first_row + i * rows_a_turn;
-      copy_ahead(tile + Tile::at(row, piece),
-                 row < existing ? own + i * rows_a_turn * stride : from,
+      copy_ahead(tile + Tile::at(row, piece), row < existing ? own : from,
                  row < existing ? count * 2 : 0);
+      own += rows_a_turn * stride;
     }
   }
 };

@@ -86,6 +86,11 @@ __device__ inline void finish_before_here(float x, std::uint32_t shared) {
   }
 }
 
+/// Waits for the four warps of a group; `barrier` is its number, from 1 on.
+__device__ inline void synchronize_group(int barrier) {
+  asm volatile("bar.sync %0, 128;" ::"r"(barrier) : "memory");
+}
+
 /// Registers of the group's threads.
 template <int count>
 __device__ inline void have_more_registers() {

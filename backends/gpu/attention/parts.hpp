@@ -6,6 +6,7 @@
 #include <gpu/contract.hpp>
 #include <gpu/executor.hpp>
 #include <gpu/plan/constants.hpp>
+#include <gpu/row/vector_elements.hpp>
 #include <gpu/state/exponential.hpp>
 
 #include <core/attention.hpp>
@@ -74,6 +75,70 @@ attention_parts<A> make_parts(executor& on, const core::attention_problem& p,
 
 constexpr int combine_threads = 256;
 
+/// Consecutive values of a thread: a vector's, where rows are whole vectors.
+template <class A>
+inline constexpr int combined_values = vector_width<A>;
+
+template <class A>
+struct combine_memory {
+  double factors[combine_threads];
+  double totals[combine_threads * combined_values<A>];
+  double warps[2][combine_threads / 32];
+};
+
+/// The sums over a row's chunks, in one order, of `width` columns from `column` on, which threads
+/// with the same column have in turn.
+template <int width, class A>
+__device__ inline void combine_columns(const attention_parts<A>& parts, std::int64_t row,
+                                       std::int64_t rows, int v_dim, double top, int column,
+                                       int share, int shares, combine_memory<A>& memory,
+                                       double& own_sum, double (&weighted)[combined_values<A>]) {
+  const auto thread = static_cast<int>(threadIdx.x);
+  own_sum = 0;
+#pragma unroll
+  for (double& each : weighted) {
+    each = 0;
+  }
+  for (std::int64_t begin = 0; begin < parts.chunks; begin += combine_threads) {
+    double factor = 0;
+    if (begin + thread < parts.chunks) {
+      const max_sum<double> s = parts.states[(begin + thread) * rows + row];
+      if (s.sum != 0) {
+        factor = s.max == top ? 1.0 : exp(s.max - top);
+        own_sum += s.sum * factor;
+      }
+    }
+    __syncthreads();
+    memory.factors[thread] = factor;
+    __syncthreads();
+    const std::int64_t left = parts.chunks - begin;
+    const int count = left < combine_threads ? static_cast<int>(left) : combine_threads;
+    if (column >= v_dim) {
+      continue;
+    }
+    const A* const from = parts.weighted + (begin * rows + row) * v_dim + column;
+#pragma unroll 4
+    for (int c = share; c < count; c += shares) {
+      const double of_chunk = memory.factors[c];
+      A values[width];
+      if constexpr (width == 1) {
+        values[0] = from[c * rows * v_dim];
+      } else {
+        const block16 vector =
+            load_vector<true>(reinterpret_cast<const block16*>(from + c * rows * v_dim));
+#pragma unroll
+        for (int i = 0; i < width; ++i) {
+          values[i] = element_of<A>(vector, i);
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < width; ++i) {
+        weighted[i] += of_chunk == 0 ? 0.0 : of_chunk * static_cast<double>(values[i]);
+      }
+    }
+  }
+}
+
 /// A row's chunks, by a block: as many threads as the values need, rounded up to a power of 2, have
 /// a share of the chunks together.
 template <class In>
@@ -81,10 +146,9 @@ __global__ void __launch_bounds__(combine_threads)
     attention_combine_chunks(const core::attention_problem p,
                              const attention_parts<arithmetic_t<In>> parts) {
   using A = arithmetic_t<In>;
-  __shared__ double factors[combine_threads];
-  __shared__ double totals[combine_threads];
+  constexpr int most_width = combined_values<A>;
+  __shared__ combine_memory<A> memory;
   const auto thread = static_cast<int>(threadIdx.x);
-  wait_for_launch_before();
   const std::int64_t row = blockIdx.x;
   const std::int64_t rows = gridDim.x;
   const std::int64_t group = p.group();
@@ -97,18 +161,30 @@ __global__ void __launch_bounds__(combine_threads)
   if (core::attention_sequence::with_token(p, batch, token).queries == 0) {
     return;
   }
+  const int v_dim = static_cast<int>(p.v.dim);
+  const int width = v_dim % most_width == 0 ? most_width : 1;
+  int columns = 1;  // that threads have at a time, in widths
+  while (columns * width < v_dim && columns < combine_threads) {
+    columns *= 2;
+  }
+  const int share = thread / columns;
+  const int shares = combine_threads / columns;
+  wait_for_launch_before();
+
   // The threads' values in one, by every thread, in one order.
-  const auto over_block = [&](double own, const auto& combined) {
-    totals[thread] = own;
-    for (int half = combine_threads / 2; half > 0; half /= 2) {
-      __syncthreads();
-      if (thread < half) {
-        totals[thread] = combined(totals[thread], totals[thread + half]);
-      }
+  const auto over_block = [&](int which, double own, const auto& combined) {
+#pragma unroll
+    for (int mask = 16; mask > 0; mask /= 2) {
+      own = combined(own, shuffle_xor(own, mask));
+    }
+    if (thread % 32 == 0) {
+      memory.warps[which][thread / 32] = own;
     }
     __syncthreads();
-    const double whole = totals[0];
-    __syncthreads();
+    double whole = memory.warps[which][0];
+    for (int i = 1; i < combine_threads / 32; ++i) {
+      whole = combined(whole, memory.warps[which][i]);
+    }
     return whole;
   };
   double own_top = -infinity<double>;
@@ -116,66 +192,36 @@ __global__ void __launch_bounds__(combine_threads)
     const double max = parts.states[c * rows + row].max;
     own_top = max > own_top ? max : own_top;
   }
-  const double top = over_block(own_top, [](double a, double b) { return a > b ? a : b; });
+  const double top = over_block(0, own_top, [](double a, double b) { return a > b ? a : b; });
 
-  const int v_dim = static_cast<int>(p.v.dim);
-  int columns = 1;
-  while (columns < v_dim && columns < combine_threads) {
-    columns *= 2;
-  }
-  const int share = thread / columns;
-  const int shares = combine_threads / columns;
-  constexpr int most_columns = core::most_attention_dim / combine_threads;
-  double weighted[most_columns] = {};
-  double own_sum = 0;
-  for (std::int64_t begin = 0; begin < parts.chunks; begin += combine_threads) {
-    double factor = 0;
-    if (begin + thread < parts.chunks) {
-      const max_sum<double> s = parts.states[(begin + thread) * rows + row];
-      if (s.sum != 0) {
-        factor = s.max == top ? 1.0 : exp(s.max - top);
-        own_sum += s.sum * factor;
-      }
-    }
-    __syncthreads();
-    factors[thread] = factor;
-    __syncthreads();
-    const std::int64_t left = parts.chunks - begin;
-    const int count = left < combine_threads ? static_cast<int>(left) : combine_threads;
-#pragma unroll
-    for (int i = 0; i < most_columns; ++i) {
-      const int column = thread % columns + i * combine_threads;
-      if (column < v_dim) {
-        const A* const from = parts.weighted + (begin * rows + row) * v_dim + column;
-#pragma unroll 4
-        for (int c = share; c < count; c += shares) {
-          const double of_chunk = factors[c];
-          const A value = from[c * rows * v_dim];
-          weighted[i] += of_chunk == 0 ? 0.0 : of_chunk * static_cast<double>(value);
-        }
-      }
-    }
-  }
-  const double sum = over_block(own_sum, [](double a, double b) { return a + b; });
-  const auto finish = core::attention_finish<A>::of(
-      p, head, core::public_state(static_cast<A>(top), static_cast<A>(sum)));
-  if (thread == 0) {
-    core::write_attention_state(p, batch, head, token, finish.both.whole);
-  }
   const std::int64_t to = core::offset_of(p.out, batch, head, token);
+  for (int first = 0; first < v_dim; first += columns * width) {
+    const int column = first + thread % columns * width;
+    double own_sum = 0;
+    double weighted[most_width];
+    width == 1 ? combine_columns<1>(parts, row, rows, v_dim, top, column, share, shares, memory,
+                                    own_sum, weighted)
+               : combine_columns<most_width>(parts, row, rows, v_dim, top, column, share, shares,
+                                             memory, own_sum, weighted);
 #pragma unroll
-  for (int i = 0; i < most_columns; ++i) {
-    totals[thread] = weighted[i];
-    __syncthreads();
-    const int column = thread % columns + i * combine_threads;
-    if (share == 0 && column < v_dim) {
-      double whole = totals[thread];
-      for (int s = 1; s < shares; ++s) {
-        whole += totals[thread + s * columns];
-      }
-      store_value<In>(p.out, to + column, finish.value(p, static_cast<A>(whole)));
+    for (int i = 0; i < most_width; ++i) {
+      memory.totals[thread * most_width + i] = weighted[i];
     }
-    __syncthreads();
+    // The barrier in it is for the totals, too.
+    const double sum = over_block(1, own_sum, [](double a, double b) { return a + b; });
+    const auto finish = core::attention_finish<A>::of(
+        p, head, core::public_state(static_cast<A>(top), static_cast<A>(sum)));
+    if (first == 0 && thread == 0) {
+      core::write_attention_state(p, batch, head, token, finish.both.whole);
+    }
+    for (int i = thread; i < columns * width && first + i < v_dim; i += combine_threads) {
+      const int place = i / width * most_width + i % width;
+      double whole = memory.totals[place];
+      for (int s = 1; s < shares; ++s) {
+        whole += memory.totals[place + s * columns * most_width];
+      }
+      store_value<In>(p.out, to + first + i, finish.value(p, static_cast<A>(whole)));
+    }
   }
 }
 
