@@ -102,10 +102,10 @@ void run(const attention_command& options) {
   const matrix_ref out = out_memory.output(type, query.rows(), value.file().cols());
   const matrix_ref lse =
       options.lse.path.empty() ? matrix_ref() : lse_memory.output(wide, query.rows(), 1);
-  npy_output to(options.output, type, query.file().shape_with(value.file().cols()), query.file());
+  npy_output to(options.output, type, query.file().shape_with(value.file().cols()));
   std::optional<npy_output> lse_to;
   if (!options.lse.path.empty()) {
-    lse_to.emplace(options.lse, wide, query.file().leading_shape(), query.file());
+    lse_to.emplace(options.lse, wide, query.file().leading_shape());
   }
   progress bar("attention", query.batches());
   for (std::int64_t b = 0; b < query.batches(); ++b) {

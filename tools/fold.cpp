@@ -51,7 +51,7 @@ void run(const fold_command& options) {
   const npy_input x(options.input, options.bf16);
   edit_files edits(options.edits, x);
   // Open before the work, so that a file that cannot be written is found at once.
-  atomic_output file(options.output, x.file(),
+  atomic_output file(options.output,
                      capped_product(state_bytes(x.wide_type(), options.k), x.rows()));
   write_states(file, fold_rows(x, edits, options));
 }

@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
-#include <filesystem>
-#include <memory>
 #include <optional>
 
 namespace softfold::tool {
@@ -63,15 +61,8 @@ void run(const merge_command& options) {
   state_tree tree(q);
   std::vector<seen_file> seen;
   std::optional<row_states> like;  // of no columns, otherwise as all files
-  std::unique_ptr<mapped_file> file;
   for (const std::string& path : options.inputs) {
-    std::error_code none;
-    if (std::filesystem::equivalent(path, options.output.path, none)) {
-      throw failure(options.output.path, "output is the same file as an input");
-    }
-    file.reset();  // one file is mapped at a time
-    file = std::make_unique<mapped_file>(path);
-    row_states states = read_states(*file);
+    row_states states = read_states(mapped_file(path));
     if (!like) {
       like.emplace(states.type(), states.rows(), states.k(), states.scale());
     }
@@ -80,7 +71,7 @@ void run(const merge_command& options) {
     tree.add(std::move(states));
   }
   const row_states all = tree.finish();
-  atomic_output output(options.output, *file, all.byte_count());
+  atomic_output output(options.output, all.byte_count());
   write_states(output, all);
 }
 

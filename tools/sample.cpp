@@ -90,7 +90,7 @@ void run(const sample_command& options) {
   row_offsets offsets(options.how.offset);
   std::optional<npy_output> output;
   if (!options.output.path.empty()) {
-    output.emplace(options.output, dtype::i64, x.shape_with(options.draws), x);
+    output.emplace(options.output, dtype::i64, x.shape_with(options.draws));
   }
   sample_options how = options.how;
   how.order = options.joint ? filter_order::joint : filter_order::top_k_first;
