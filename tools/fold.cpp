@@ -56,14 +56,6 @@ void run(const fold_command& options) {
   write_states(file, fold_rows(x, edits, options));
 }
 
-CLI::Validator not_negative() {
-  return CLI::Validator(
-      [](std::string& text) {
-        return text.starts_with('-') ? text + " is negative" : std::string();
-      },
-      "");
-}
-
 }  // namespace
 
 void add_fold(CLI::App& app) {
@@ -74,14 +66,12 @@ void add_fold(CLI::App& app) {
   command.add_option("-o,--output", options.output.path, "File of states")
       ->type_name("STATE")
       ->required();
-  command.add_option("-k", options.k, "Keep the K largest elements of each row; 0 (default): none")
-      ->type_name("K")
-      ->check(not_negative());
-  command
-      .add_option("--column-offset", options.column_offset,
-                  "Which column of the whole row the file's first one is; 0 (default): its first")
-      ->type_name("N")
-      ->check(not_negative());
+  add_integer(command, "-k", options.k,
+              "Keep the K largest elements of each row; 0 (default): none", 0)
+      ->type_name("K");
+  add_integer(command, "--column-offset", options.column_offset,
+              "Which column of the whole row the file's first one is; 0 (default): its first", 0)
+      ->type_name("N");
   add_no_sync(command, {&options.output.sync});
   add_edit_options(command, options.edits);
   add_numeric_options(command, options);

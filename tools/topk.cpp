@@ -152,7 +152,7 @@ void add_topk(CLI::App& app) {
       "topk", "Find the K largest elements of every row and their softmax probabilities");
   topk_command& options = set_run(command, run);
   add_input(command, options);
-  command.add_option("-k", options.k, "Elements to find in each row, at most its length")
+  add_integer(command, "-k", options.k, "Elements to find in each row, at most its length")
       ->type_name("K")
       ->required();
   command
