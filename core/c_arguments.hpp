@@ -136,6 +136,20 @@ inline empty_row policy_of(const char* function, std::int32_t policy) {
 struct arguments {
   const char* function;
 
+  /// work(), which calls an entry point that C++ knows by another name: its errors get this one's.
+  template <class Work>
+  void call(std::string_view overload, const Work& work) const {
+    try {
+      work();
+    } catch (const error& e) {
+      const std::string_view text = e.what();
+      if (!text.starts_with(std::string(overload) + ": ")) {
+        throw;
+      }
+      throw error(e.code(), function + std::string(text.substr(overload.size())));
+    }
+  }
+
   [[nodiscard]] matrix_ref matrix(const char* name, const softfold_matrix* m) const {
     const argument arg{function, name};
     const softfold_matrix& given = not_null(arg, m);

@@ -205,9 +205,11 @@ softfold_status softfold_combine_attention(softfold_queue* queue, const softfold
                                            const softfold_vector* states,
                                            const softfold_tensor* weighted) {
   return guarded([&] {
-    const arguments a{"combine"};
-    combine(a.queue(queue), a.partials("more", more), a.tensor("more_weighted", more_weighted),
-            a.partials("states", states), a.tensor("weighted", weighted));
+    const arguments a{"combine_attention"};
+    a.call("combine", [&] {
+      combine(a.queue(queue), a.partials("more", more), a.tensor("more_weighted", more_weighted),
+              a.partials("states", states), a.tensor("weighted", weighted));
+    });
   });
 }
 
@@ -215,9 +217,11 @@ softfold_status softfold_normalize_attention(softfold_queue* queue, const softfo
                                              const softfold_tensor* weighted,
                                              const softfold_tensor* out, int32_t empty_row) {
   return guarded([&] {
-    const arguments a{"normalize"};
-    normalize(a.queue(queue), a.partials("states", states), a.tensor("weighted", weighted),
-              a.tensor("out", out), policy_of(a.function, empty_row));
+    const arguments a{"normalize_attention"};
+    a.call("normalize", [&] {
+      normalize(a.queue(queue), a.partials("states", states), a.tensor("weighted", weighted),
+                a.tensor("out", out), policy_of(a.function, empty_row));
+    });
   });
 }
 
@@ -341,20 +345,10 @@ softfold_status softfold_logsumexp_of_partials(softfold_queue* queue,
                                                const softfold_vector* lse) {
   return guarded([&] {
     const arguments a{"logsumexp_of_partials"};
-    softfold::queue& q = a.queue(queue);
-    const partials_ref states = a.partials("partials", partials);
-    const vector_ref to = a.vector("lse", lse);
-    try {
-      logsumexp(q, const_partials_ref(states), to);
-    } catch (const error& e) {  // the overload in C++ has another name
-      const std::string_view text = e.what();
-      constexpr std::string_view overload = "logsumexp: ";
-      if (!text.starts_with(overload)) {
-        throw;
-      }
-      throw error(e.code(),
-                  std::string(a.function) + ": " + std::string(text.substr(overload.size())));
-    }
+    a.call("logsumexp", [&] {
+      logsumexp(a.queue(queue), const_partials_ref(a.partials("partials", partials)),
+                a.vector("lse", lse));
+    });
   });
 }
 

@@ -55,9 +55,15 @@ class edits_check {
     check_separate(name, check_vector(named(name), v.data, v.type, v.size, size));
   }
 
+  /// A null pointer with sizes is an error, of the checks that follow.
+  static bool is_given(const const_matrix_ref& m) {
+    return m.data != nullptr || m.rows != 0 || m.cols != 0;
+  }
+  static bool is_given(const const_vector_ref& v) { return v.data != nullptr || v.size != 0; }
+
   void bias() {
     const const_matrix_ref& m = given_.bias;
-    if (m.data == nullptr) {
+    if (!is_given(m)) {
       return;
     }
     if (!is_real(m.type)) {
@@ -69,7 +75,7 @@ class edits_check {
 
   /// One number for each row, or one for all.
   [[nodiscard]] edits::vector numbers(const char* name, const const_vector_ref& v) const {
-    if (v.data == nullptr) {
+    if (!is_given(v)) {
       return {};
     }
     if (v.type != dtype::f32 && v.type != dtype::f64) {
@@ -84,7 +90,7 @@ class edits_check {
     result_.repetition = numbers("edits.repetition", given_.repetition);
     result_.frequency = numbers("edits.frequency", given_.frequency);
     result_.presence = numbers("edits.presence", given_.presence);
-    if (rows.data == nullptr) {
+    if (!is_given(rows)) {
       return;
     }
     const auto check_type = [&](const char* name, dtype found, dtype expected) {
@@ -123,7 +129,7 @@ class edits_check {
 
   void mask() {
     const const_matrix_ref& m = given_.mask;
-    if (m.data == nullptr) {
+    if (!is_given(m)) {
       return;
     }
     if (m.type != dtype::i32 && m.type != dtype::u8) {
@@ -136,7 +142,7 @@ class edits_check {
 
   void lengths() {
     const const_vector_ref& v = given_.lengths;
-    if (v.data == nullptr) {
+    if (!is_given(v)) {
       return;
     }
     check_index_type(named("edits.lengths"), v.type);

@@ -165,10 +165,11 @@ void each_parameter_vector(const Options& o, const Body& body) {
   body("offsets", column(o.offsets));
 }
 
-/// `x_name`: what the entry point calls the rows.
+/// `x_name`: what the entry point calls the rows. `also_read`, `also_written`: of its other arguments.
 inline sample_problem checked_sample(const char* name, const char* x_name,
                                      const const_matrix_ref& x, const matrix_ref& tokens,
-                                     const sample_options& o) {
+                                     const sample_options& o, const operand& also_read = {"", {}},
+                                     const operand& also_written = {"", {}}) {
   check_input({name, x_name}, x);
   check_index_rows({name, "tokens"}, tokens, x.rows);
   if (tokens.cols > sampling::most_draws) {
@@ -234,11 +235,13 @@ inline sample_problem checked_sample(const char* name, const char* x_name,
       {"kept", kept},
       {"kept_mass", kept_mass},
       {"top_indices", if_wanted(o.top_indices)},
-      {"top_log_probabilities", if_wanted(o.top_log_probabilities)}};
+      {"top_log_probabilities", if_wanted(o.top_log_probabilities)},
+      also_written};
   const auto check_apart = [&](const char* input, const const_matrix_ref& m) {
     check_overlap(name, {input, m}, outputs, false);
   };
   check_apart(x_name, x);
+  check_apart(also_read.name, also_read.matrix);
   each_parameter_vector(o, check_apart);
   return {x, tokens, o, checked_edits(name, o.edits, x, outputs)};
 }

@@ -276,8 +276,8 @@ SOFTFOLD_HD inline sample_finish finish(const sample_state& s, const List& list)
   }
   const double largest = kind == row_kind::ordinary ? scaled(s.scale, s.largest) : nan;
   kind = largest == infinity ? row_kind::infinite : largest == -infinity ? row_kind::empty : kind;
-  if (kind == row_kind::ordinary && s.top_k > 0 && list.size() == 0) {
-    kind = row_kind::invalid;  // not the list of this state
+  if (kind == row_kind::ordinary && (s.top_k < 0 || (s.top_k > 0 && list.size() == 0))) {
+    kind = row_kind::invalid;  // no state, or not its list
   }
   if (kind != row_kind::ordinary) {
     result.log_probability = log_probability_of(kind);

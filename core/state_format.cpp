@@ -3,6 +3,7 @@
 /// The byte format of row_states, as docs/state_format.md describes it.
 #include <core/check_lists.hpp>
 #include <core/column_ranges.hpp>
+#include <core/exponential_sum.hpp>
 #include <core/floating_point.hpp>
 #include <core/sample_state.hpp>
 #include <core/topk.hpp>
@@ -240,14 +241,20 @@ class repeated_columns {
   std::vector<std::int64_t> sorted_;
 };
 
-/// A list of the covered columns, in order, each once, as long as they allow.
+/// A list of covered columns, in order, each once, no longer than they allow: edits may have removed
+/// some. Whether it has any.
 template <class T>
-void check_list(const row_states& states, std::int64_t r, std::int64_t present,
+bool check_list(const row_states& states, std::int64_t r, std::int64_t columns,
                 repeated_columns& repeated) {
   const std::int64_t k = states.k();
   const core::sorted_list<const T, const std::int64_t> list{
       static_cast<const T*>(states.values().data) + r * k,
       static_cast<const std::int64_t*>(states.indices().data) + r * k};
+  const std::int64_t most = std::min(k, columns);
+  std::int64_t present = 0;
+  while (present < most && list.indices[present] != -1) {
+    ++present;
+  }
   for (std::int64_t i = 0; i < k; ++i) {
     const bool right = i < present ? core::contains(states.columns(), list.indices[i]) &&
                                          (i == 0 || core::ranks_before(list[i - 1], list[i]))
@@ -258,11 +265,12 @@ void check_list(const row_states& states, std::int64_t r, std::int64_t present,
              std::to_string(list.indices[i]) + " is not of the columns folded, or out of order");
     }
   }
-  const std::span<const std::int64_t> columns(list.indices, static_cast<std::size_t>(present));
-  if (const std::int64_t twice = repeated.in(columns, r); twice >= 0) {
+  const std::span<const std::int64_t> listed(list.indices, static_cast<std::size_t>(present));
+  if (const std::int64_t twice = repeated.in(listed, r); twice >= 0) {
     refuse("row " + std::to_string(r) + ": index " + std::to_string(twice) +
            " is in the list twice");
   }
+  return present > 0;
 }
 
 // ---- Sampling.
@@ -322,15 +330,19 @@ row_states with_sampling(const header& h, const std::byte*& from) {
   }
 }
 
-/// Whether so many terms of at most exp(largest), itself among them, have such a sum.
+/// Whether so many terms of at most exp(largest), itself among them, have such a sum, each word of
+/// which is a sum of digits.
 bool can_be_sum(const exponential_sum& sum, bool has_terms, double largest, std::int64_t terms) {
   if (!has_terms) {
     return sum == exponential_sum{};
   }
-  constexpr std::uint64_t digit = 0xffffffffU;
-  const auto most = digit * static_cast<std::uint64_t>(terms);  // columns are below 2^31
-  return sum.top == core::sampling::exponent_of(largest).top && sum.words[0] > 0 &&
-         sum.words[0] <= most && sum.words[1] <= most && sum.words[2] <= most;
+  exponential_sum least;
+  core::sampling::add_term(least, largest);
+  const std::uint64_t more = 0xffffffffU * static_cast<std::uint64_t>(terms - 1);  // below 2^31 terms
+  const auto between = [&](int i) {
+    return sum.words[i] >= least.words[i] && sum.words[i] - least.words[i] <= more;
+  };
+  return sum.top == least.top && between(0) && between(1) && between(2);
 }
 
 /// Whether some row of those columns has that state: its elements are among them, the key is that
@@ -392,12 +404,10 @@ void check_sample(const row_states& states, std::int64_t r, std::int64_t columns
 template <class T>
 void check_rows(const row_states& states, std::size_t bytes) {
   const std::int64_t columns = states.column_count();
-  const std::int64_t present = std::min(states.k(), columns);
   repeated_columns repeated(states, bytes);
   for (std::int64_t r = 0; r < states.rows(); ++r) {
     check_state<T>(states, r, columns);
-    check_list<T>(states, r, present, repeated);
-    if (present > 0) {
+    if (check_list<T>(states, r, columns, repeated)) {
       check_maximum<T>(states, r);
     }
     if (states.sampling()) {

@@ -68,7 +68,9 @@ inline sample_problem checked_coupled_targets(const const_matrix_ref& target,
     fail(errc::invalid_argument, {name, "tokens"}, ".stride", std::to_string(tokens.stride),
          "tokens.cols = " + std::to_string(tokens.cols) + " without draft probabilities");
   }
-  return checked_sample(name, "target", target, {tokens.data, tokens.type, target.rows, 1, 1}, o);
+  return checked_sample(name, "target", target, {tokens.data, tokens.type, target.rows, 1, 1}, o,
+                        {"draft_tokens", draft_tokens},
+                        {"accepted", {accepted.data, accepted.type, accepted.size, 1, 1}});
 }
 
 inline ratio_problem checked_ratio(const const_matrix_ref& target, const const_matrix_ref& draft,

@@ -51,6 +51,7 @@ void queue::state::start() {
   if (concurrency == 1) {
     return;
   }
+  threads_are_used();
   constexpr auto parallelism = tbb::global_control::max_allowed_parallelism;
   // Fewer than wanted are no more for all arenas together.
   if (const auto usable = static_cast<std::size_t>(concurrency);
@@ -61,7 +62,9 @@ void queue::state::start() {
 }
 
 void queue::state::execute(void (*work)(void* argument, int slot), void* argument) {
-  if (concurrency == 0) {
+  if (threads_are_gone()) {
+    concurrency = 1;
+  } else if (concurrency == 0) {
     start();
   }
   if (concurrency == 1) {

@@ -19,6 +19,8 @@ namespace softfold {
 inline namespace cpu {
 namespace {
 
+std::atomic<bool> forked{false};
+
 /// Where threads wait for the last of them.
 struct gate {
   std::mutex mutex;
@@ -95,6 +97,13 @@ int startable_threads(int wanted) {
   known.store(wanted, std::memory_order_relaxed);
   return wanted;
 }
+
+void threads_are_used() {
+  [[maybe_unused]] static const int registered =
+      pthread_atfork(nullptr, nullptr, [] { forked.store(true, std::memory_order_relaxed); });
+}
+
+bool threads_are_gone() noexcept { return forked.load(std::memory_order_relaxed); }
 
 }  // namespace cpu
 }  // namespace softfold

@@ -604,7 +604,7 @@ static void check_attention(softfold_queue* queue) {
 
   FAILS(SOFTFOLD_INVALID_ARGUMENT, "attention: value is null",
         softfold_attention(queue, &query, &key, NULL, &to, NULL));
-  FAILS(SOFTFOLD_INVALID_ARGUMENT, "normalize: empty_row is 5",
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "normalize_attention: empty_row is 5",
         softfold_normalize_attention(queue, &state, &to, &to_lse, 5));
   options.corner = 3;
   FAILS(SOFTFOLD_INVALID_ARGUMENT, "attention: corner is 3",

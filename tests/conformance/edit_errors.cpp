@@ -129,6 +129,18 @@ const mistake mistakes[] = {
      }},
     {"edits.lengths.type is f32, expected i32 or i64", unsupported,
      [](arguments& a) { a.edits.lengths = a.numbers.vector(); }},
+    {"edits.mask.data is null, expected a pointer", invalid,
+     [](arguments& a) {
+       a.edits.mask = {nullptr, dtype::u8, 4, 40, 40};
+     }},
+    {"edits.lengths.data is null, expected a pointer", invalid,
+     [](arguments& a) {
+       a.edits.lengths = {nullptr, dtype::i32, 4};
+     }},
+    {"edits.bias.data is null, expected a pointer", invalid,
+     [](arguments& a) {
+       a.edits.bias = {nullptr, dtype::f32, 1, 40, 40};
+     }},
     {"edits.bias.type is i32", unsupported, [](arguments& a) { a.edits.bias = a.words.view(); }},
     {"edits.bias.cols is 39, expected 40", invalid,
      [](arguments& a) { a.edits.bias = with_cols(a.bias.view(), 39); }},
@@ -182,6 +194,10 @@ const mistake changes[] = {
     {"edits.frequency.size is 2, expected 4", invalid,
      [](arguments& a) {
        a.edits.frequency = {a.numbers.vector().data, dtype::f32, 2};
+     }},
+    {"edits.repetition.data is null, expected a pointer", invalid,
+     [](arguments& a) {
+       a.edits.repetition = {nullptr, dtype::f32, 1};
      }},
     {"edits.repetition.type is i32, expected f32 or f64", unsupported,
      [](arguments& a) { a.edits.repetition = a.integers.vector(); }},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // row_states: parts folded anywhere, sent as bytes and combined; and bytes that are none.
 #include "problem.hpp"
+#include "sampling.hpp"
 
 #include <core/reference_sampling.hpp>
 
@@ -593,6 +594,46 @@ TEST_CASE("bytes with sampling that no row has, under a right checksum") {
   refuses(10, std::int64_t{-1});
   refuses(12, std::int64_t{99});
   refuses(15, std::int64_t{-1});
+}
+
+// Sums below 1 in their own unit, lists that edits cut short, rows of which nothing is left.
+TEST_CASE_TEMPLATE("what fold made is read back, with sampling and with edits", T, float, double) {
+  queue q;
+  std::mt19937_64 random(83000);
+  const auto below = [&](std::int64_t n) {
+    return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n));
+  };
+  for (int i = 0; i < 400; ++i) {
+    const std::int64_t cols = 1 + below(12);
+    const std::int64_t k = below(5);
+    const double scale = i % 3 == 0 ? 0.5 : 1;
+    problem<T> p({4, cols, distribution::normal, scale, 0, 0, 83001 + static_cast<unsigned>(i)});
+    for (std::int64_t r = 0; r < 4; ++r) {
+      for (std::int64_t c = 0; c < cols; ++c) {
+        p.x(r, c) = static_cast<T>(static_cast<double>(below(100'000)) / (r == 0 ? 3e5 : 1e4) - 5);
+      }
+      if (r == 1) {  // logarithms of probabilities, of which one is large
+        p.x(r, 0) = static_cast<T>(-static_cast<double>(below(1000)) / 2000);
+      }
+    }
+    p.commit();
+    const column<std::int64_t> lengths({below(cols + 1), cols, below(cols + 1), 0});
+    row_edits edits;
+    if (i % 2 == 0) {
+      edits.lengths = lengths.ref();
+    }
+    row_sampling sampling{.top_k = i % 4 < 2 ? 0 : k, .seed = 7, .offset = random()};
+    sampling.temperature = i % 5 == 0 ? 0 : 0.7;
+    row_states plain(dtype_of<T>, 4, k, scale);
+    row_states drawing(dtype_of<T>, 4, k, scale, sampling);
+    for (row_states* states : {&plain, &drawing}) {
+      states->fold(q, p.x.view(), 0, edits);
+      CAPTURE(i);
+      const std::string answer = refusal(states->to_bytes());
+      CHECK(answer == "accepted");
+      CHECK((answer != "accepted" || equal(row_states::from_bytes(states->to_bytes()), *states)));
+    }
+  }
 }
 
 TEST_CASE("no rows have no tokens") {

@@ -406,6 +406,23 @@ TEST_CASE("a state without its list makes no token") {
   CHECK(std::isnan(found.log(0, 0)));
 }
 
+TEST_CASE("what is no state makes no token") {
+  queue q;
+  problem<float> p({1, 100, distribution::normal, 1, 0, 0, 87501});
+  parts<float, std::int32_t> a(1, 0);
+  fold_sample(q, p.x.view(), a.ref());
+  q.wait();
+  std::vector<sample_state> host = a.download();
+  host[0].top_k = -1;
+  a.states.upload(host);
+  finished<float, std::int32_t> found(1);
+  finish_sample(q, a.ref(), found.tokens.vector(), found.wanted());
+  q.wait();
+  found.download();
+  CHECK(found.tokens(0, 0) == -1);
+  CHECK(std::isnan(found.log(0, 0)));
+}
+
 // Where the row is long enough to be shared out.
 TEST_CASE_TEMPLATE("long rows in parts, by one thread and by all", In, float, bfloat16) {
   const std::int64_t cols = rows_for_gpus(1) == 1 ? 20011 : 300007;

@@ -320,6 +320,8 @@ TEST_CASE("wrong arguments of verify: an error that names them, and nothing is w
   verified<std::int32_t> found(3, 3, 1);
   matrix<float> lse({9, 1, 0, 0}, role::output);
   const column<std::int64_t> four({1, 1, 1, 1});
+  const column<std::int64_t> nine({1, 1, 1, 1, 1, 1, 1, 1, 1});
+  matrix<float> log({9, 1, 0, 0}, role::output);
   struct call {
     const_matrix_ref target, draft, draft_tokens;
     matrix_ref tokens;
@@ -333,6 +335,10 @@ TEST_CASE("wrong arguments of verify: an error that names them, and nothing is w
   };
   const errc invalid = errc::invalid_argument;
   const errc type = errc::unsupported_type;
+  const auto couple = [](call& c) {
+    c.draft = {};
+    c.tokens.stride = 3;
+  };
   const mistake mistakes[] = {
       {"verify: target.type is i32,", type, [](call& c) { c.target.type = dtype::i32; }},
       {"verify: target.rows is 8,", invalid, [](call& c) { c.target.rows = 8; }},
@@ -352,6 +358,30 @@ TEST_CASE("wrong arguments of verify: an error that names them, and nothing is w
       {"verify: tokens overlaps draft_tokens,", invalid,
        [](call& c) { c.draft_tokens.data = c.tokens.data; }},
       {"verify: tokens overlaps draft,", invalid, [](call& c) { c.draft.data = c.tokens.data; }},
+      {"verify: accepted overlaps log_probability,", invalid,
+       [&](call& c) {
+         couple(c);
+         c.o.log_probability = log.view();
+         c.accepted.data = log.view().data;
+       }},
+      {"verify: accepted overlaps seeds,", invalid,
+       [&](call& c) {
+         couple(c);
+         c.o.seeds = nine.ref();
+         c.accepted.data = const_cast<void*>(nine.ref().data);
+       }},
+      {"verify: accepted overlaps edits.lengths,", invalid,
+       [&](call& c) {
+         couple(c);
+         c.o.edits.lengths = nine.ref();
+         c.accepted.data = const_cast<void*>(nine.ref().data);
+       }},
+      {"verify: log_probability overlaps draft_tokens,", invalid,
+       [&](call& c) {
+         couple(c);
+         c.o.log_probability = log.view();
+         c.draft_tokens.data = log.view().data;
+       }},
       {"verify: temperature is -1,", invalid, [](call& c) { c.o.temperature = -1; }},
       {"verify: seeds.size is 4,", invalid, [&](call& c) { c.o.seeds = four.ref(); }},
       {"verify: lse is given,", invalid, [&](call& c) { c.o.lse = lse.vector(); }},

@@ -77,4 +77,42 @@ TEST_CASE("a queue in use by another thread is refused") {
   CHECK(y == 1);
 }
 
+// It is two pieces of work, and one call.
+TEST_CASE("a verification that is refused has written nothing") {
+  queue q({.threads = 1});
+  const std::vector<float> x(4 * 50, 1.0F);
+  const std::int32_t drafts[] = {1, 2, 3};
+  std::atomic<bool> over = false;
+  std::int64_t refused_there = 0;
+  std::thread other([&] {
+    std::vector<float> y(x.size());
+    while (!over) {
+      try {
+        softmax(q, matrix_view<const float>(x.data(), 4, 50), matrix_view<float>(y.data(), 4, 50));
+      } catch (const error&) {
+        ++refused_there;
+      }
+    }
+  });
+  std::int64_t refused = 0;
+  std::int64_t written = 0;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (refused < 3000 && std::chrono::steady_clock::now() < end) {
+    std::int32_t tokens[4] = {-7, -7, -7, -7};
+    std::int32_t accepted[] = {-7};
+    try {
+      verify(q, matrix_view<const float>(x.data(), 4, 50), {},
+             matrix_view<const std::int32_t>(drafts, 1, 3), matrix_view<std::int32_t>(tokens, 1, 4),
+             accepted);
+    } catch (const error&) {
+      ++refused;
+      written += std::ranges::count(tokens, -7) != 4 || accepted[0] != -7 ? 1 : 0;
+    }
+  }
+  over = true;
+  other.join();
+  CHECK(refused + refused_there > 0);
+  CHECK(written == 0);
+}
+
 TEST_SUITE_END();
