@@ -36,8 +36,9 @@ struct softmax_gradient {
   SOFTFOLD_INLINE V unscaled(const typename two_rows<T>::pair& v) const {
     return v.a * (v.b - sum);
   }
-  /// Whether unscaled() is never NaN. A finite sum has finite terms only; that dy - sum is infinite,
-  /// to be multiplied by 0, needs a sum of half a unit in the last place of the largest number.
+  /// Whether unscaled() is never NaN. A finite sum has finite terms only; that dy - sum is
+  /// infinite, to be multiplied by 0, needs a sum of half a unit in the last place of the largest
+  /// number.
   static SOFTFOLD_INLINE bool stays_finite(A row_sum) {
     constexpr A small = std::numeric_limits<A>::max() * std::numeric_limits<A>::epsilon() / 8;
     return row_sum < small && row_sum > -small;
