@@ -3,6 +3,7 @@
 /// attention and fold_attention: a block has some rows, queries of the heads that share keys, and a
 /// chunk of the keys, tile by tile; where rows are few, keys are cut into chunks, whose states a
 /// second kernel combines in their order. And combine and normalize of states.
+#include <gpu/attention/parts.hpp>
 #include <gpu/contract.hpp>
 #include <gpu/plan/constants.hpp>
 #include <gpu/row/vector_elements.hpp>
@@ -11,7 +12,6 @@
 #include <core/attention.hpp>
 #include <core/real_types.hpp>
 
-#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -45,36 +45,6 @@ using few_rows = attention_shape<4, 1, 8>;
 using many_rows = attention_shape<32, 4, 4>;
 using wide_rows = attention_shape<16, 2, 16>;
 static_assert(few_rows::most_columns == 512 && wide_rows::most_columns == 512);
-
-/// Where the states of chunks are, if there are several.
-template <class A>
-struct attention_parts {
-  max_sum<double>*
-      states;   ///< [chunk][row], rows as batches, key heads, tokens, heads of the group
-  A* weighted;  ///< [chunk][row][v_dim]
-  std::int64_t chunks;
-  std::int64_t chunk_keys;
-  std::int64_t blocks;  ///< of rows, for each key head of a batch
-};
-
-/// Row `row` of those of a key head in a sequence.
-template <class A>
-__device__ inline core::attention_row<A> row_of(const core::attention_problem& p,
-                                                const core::attention_sequence& in,
-                                                std::int64_t key_head, std::int64_t row) {
-  const std::int64_t group = p.group();
-  return core::attention_row<A>::of(p, in, key_head * group + row % group, row / group);
-}
-
-/// One of the two types that an output has.
-template <class In>
-__device__ inline void store_value(const tensor_ref& out, std::int64_t at, arithmetic_t<In> value) {
-  if (out.type == dtype_of<In>) {
-    static_cast<In*>(out.data)[at] = In(value);
-  } else {
-    static_cast<arithmetic_t<In>*>(out.data)[at] = value;
-  }
-}
 
 /// e^t for t <= 0; NaN stays.
 template <class A>
@@ -379,82 +349,22 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-/// A block a row.
-template <class In>
-__global__ void __launch_bounds__(threads)
-    attention_combine_chunks(const core::attention_problem p,
-                             const attention_parts<arithmetic_t<In>> parts) {
-  using A = arithmetic_t<In>;
-  const std::int64_t row = blockIdx.x;
-  const std::int64_t rows = gridDim.x;
-  double top = -infinity<double>;
-  for (std::int64_t c = 0; c < parts.chunks; ++c) {
-    const double max = parts.states[c * rows + row].max;
-    top = max > top ? max : top;
-  }
-  const std::int64_t group = p.group();
-  const std::int64_t all_rows = group * p.q.tokens;
-  const std::int64_t pair = row / all_rows;
-  const std::int64_t within = row % all_rows;
-  const std::int64_t head = pair % p.k.heads * group + within % group;
-  if (core::attention_sequence::with_token(p, pair / p.k.heads, within / group).queries == 0) {
-    return;
-  }
-  for (std::int64_t column = threadIdx.x; column < p.v.dim; column += threads) {
-    double sum = 0;
-    double weighted = 0;
-    for (std::int64_t c = 0; c < parts.chunks; ++c) {
-      const max_sum<double> s = parts.states[c * rows + row];
-      if (s.sum == 0) {
-        continue;
-      }
-      const double factor = s.max == top ? 1.0 : exp(s.max - top);
-      sum += s.sum * factor;
-      weighted +=
-          factor == 0
-              ? 0.0
-              : factor * static_cast<double>(parts.weighted[(c * rows + row) * p.v.dim + column]);
-    }
-    const std::int64_t batch = pair / p.k.heads;
-    const std::int64_t token = within / group;
-    const auto finish = core::attention_finish<A>::of(
-        p, head, core::public_state(static_cast<A>(top), static_cast<A>(sum)));
-    if (column == 0) {
-      core::write_attention_state(p, batch, head, token, finish.both.whole);
-    }
-    store_value<In>(p.out, core::offset_of(p.out, batch, head, token) + column,
-                    finish.value(p, static_cast<A>(weighted)));
-  }
-}
-
 template <class In, class Shape>
 void run_rows(executor& on, const core::attention_problem& p, std::int64_t chunk_keys) {
-  using A = arithmetic_t<In>;
-  const std::int64_t keys = p.most_keys();
-  attention_parts<A> parts{};
-  parts.chunk_keys = chunk_keys == 0 || keys == 0 ? (keys == 0 ? 1 : keys) : chunk_keys;
-  parts.chunks = keys == 0 ? 1 : divide_up(keys, parts.chunk_keys);
-  parts.blocks = core::attention_sequence::most_blocks(p, Shape::rows);
-  const std::int64_t rows = p.rows();
-  if (parts.chunks > 1) {
-    const std::size_t states =
-        static_cast<std::size_t>(parts.chunks * rows) * sizeof(max_sum<double>);
-    const std::size_t weighted =
-        static_cast<std::size_t>(parts.chunks * rows * p.v.dim) * sizeof(A);
-    auto* const memory = static_cast<std::byte*>(on.scratch.at_least(states + weighted));
-    parts.states = reinterpret_cast<max_sum<double>*>(memory);
-    parts.weighted = reinterpret_cast<A*>(memory + states);
-  }
+  const auto parts = make_parts<arithmetic_t<In>>(on, p, chunk_keys, Shape::rows);
   launch_grid(on.stream, attention_rows<In, Shape>,
               p.q.batches * p.k.heads * parts.blocks * parts.chunks, threads, p, parts);
-  if (parts.chunks > 1) {
-    launch_grid(on.stream, attention_combine_chunks<In>, rows, threads, p, parts);
-  }
+  combine_chunks<In>(on, p, parts);
 }
 
 /// Chunks and kernels by what a key head's rows are, whatever the batch.
 template <class In>
 void run_attention(executor& on, const core::attention_problem& p) {
+  if constexpr (sizeof(In) == 2) {
+    if (run_by_matrix_unit<In>(on, p)) {
+      return;
+    }
+  }
   const std::int64_t rows = p.group() * p.most_queries();
   constexpr std::int64_t few = 8;
   constexpr std::int64_t some = 256;
