@@ -1,4 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "attention_few.hpp"
 #include "attention_run.hpp"
+#include "attention_tiles.hpp"
+
+namespace softfold::gpu {
+inline namespace SOFTFOLD_BACKEND {
+
+template <class In, class Shape>
+void run_few(executor& on, const core::attention_problem& p) {
+  run_with_parts<In, Shape>(on, p, Shape::chunk_keys, attention_few<In, Shape>);
+}
+template <class In, class Shape>
+void run_tiles(executor& on, const core::attention_problem& p, std::int64_t chunk_keys) {
+  run_with_parts<In, Shape>(on, p, chunk_keys, attention_tiles<In, Shape>);
+}
+
+/// False, and nothing is launched, if the problem is not for the matrix unit. By a key head's rows
+/// and the keys, whatever the batch.
+template <class In>
+bool run_by_matrix_unit(executor& on, const core::attention_problem& p) {
+  const std::int64_t dims = largest_dim(p);
+  if (dims > 256 || p.k.tokens > std::numeric_limits<int>::max() / 2) {
+    return false;
+  }
+  const std::int64_t rows = p.group() * p.most_queries();
+  constexpr std::int64_t few = 16;
+  constexpr std::int64_t some = 256;
+  if (rows <= few) {
+    dims <= 64    ? run_few<In, few_shape<64, 4, 4, 2>>(on, p)
+    : dims <= 128 ? run_few<In, few_shape<128, 4, 3, 2>>(on, p)
+                  : run_few<In, few_shape<256, 2, 3, 2>>(on, p);
+    return true;
+  }
+#if SOFTFOLD_CUDA_HAS_GROUPS
+  if (rows > some && goes_by_groups<In>(on, p)) {
+    run_by_groups<In>(on, p);
+    return true;
+  }
+#endif
+  const std::int64_t chunk_keys = rows <= some ? 1024 : 0;
+  dims <= 64    ? run_tiles<In, tile_shape<64, 4, 2, 3>>(on, p, chunk_keys)
+  : dims <= 128 ? run_tiles<In, tile_shape<128, 4, 2, 2>>(on, p, chunk_keys)
+                : run_tiles<In, tile_shape<256, 4, 1, 2>>(on, p, chunk_keys);
+  return true;
+}
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold::gpu
 
 #include <gpu/attention.inl>

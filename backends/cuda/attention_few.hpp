@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
   const auto queries = static_cast<std::uint32_t>(__cvta_generic_to_shared(query_memory));
   const auto group = static_cast<int>(p.group());
   {
-    using copy = tile_copy<Shape::dims, Shape::threads>;
+    using copy = tile_copy<typename Shape::tile, Shape::threads>;
     const copy query_copy = copy::of(p.q.dim, way.in_pieces, thread);
     const In* const q = static_cast<const In*>(p.q.data) +
                         core::offset_of(p.q, in.batch, block.key_head * group, in.first_query);
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
   first = first < warp_begin ? warp_begin : first / Shape::keys * Shape::keys;
   end = end > warp_past ? warp_past : end;
 
-  using copy = tile_copy<Shape::dims, 32>;
+  using copy = tile_copy<typename Shape::tile, 32>;
   const copy key_copy = copy::of(p.k.dim, way.in_pieces, lane);
   const copy value_copy = copy::of(p.v.dim, way.in_pieces, lane);
   const In* k = static_cast<const In*>(p.k.data) +
@@ -133,7 +133,7 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
   wait_for_copies_but<Shape::steps - 1>();
   __syncthreads();  // the queries are there
 
-  warp_rows<In, Shape> rows;
+  warp_rows<In, 1, Shape::dims / 8> rows;
   rows.clear();
   std::uint32_t place = 0;
 #pragma unroll 1
@@ -156,8 +156,9 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
     }
     std::uint32_t weights[1][Shape::keys / 16][4];
     float factor[1][2];
-    rows.weigh(s, way.unit_2, weights, factor);
-    rows.add(keys + Shape::tile_bytes, weights, factor);
+    rows.weigh(s, way.unit_2, factor);
+    pack_weights<In>(s, weights);
+    add_values<In, Shape>(rows, keys + Shape::tile_bytes, weights, factor);
     synchronize_warp();
   }
 

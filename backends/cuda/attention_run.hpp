@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// attention of 16-bit elements by the matrix unit: which kernel.
+/// Launches of attention's kernels by the matrix unit, and the kernels for groups of warps, which
+/// are compiled by themselves.
 #pragma once
 
-#include "attention_few.hpp"
-#include "attention_tiles.hpp"
+#include "attention_warp.hpp"
 
 #include <limits>
 
@@ -26,44 +26,45 @@ inline attention_way attention_way::of(const core::attention_problem& p) {
           static_cast<float>(static_cast<double>(unit) * log2_e)};
 }
 
+inline std::int64_t largest_dim(const core::attention_problem& p) {
+  return p.q.dim > p.v.dim ? p.q.dim : p.v.dim;
+}
+
+/// A block for each Shape::rows rows and each chunk.
 template <class In, class Shape, class Kernel>
-void run_by_matrix_unit(executor& on, const core::attention_problem& p, std::int64_t chunk_keys,
-                        Kernel* kernel) {
+void run_with_parts(executor& on, const core::attention_problem& p, std::int64_t chunk_keys,
+                    Kernel* kernel) {
   const auto parts = make_parts<float>(on, p, chunk_keys, Shape::rows);
   launch_shared(on.stream, kernel, p.q.batches * p.k.heads * parts.blocks * parts.chunks,
                 Shape::threads, Shape::shared_bytes, p, parts, attention_way::of(p));
   combine_chunks<In>(on, p, parts);
 }
-template <class In, class Shape>
-void run_few(executor& on, const core::attention_problem& p) {
-  run_by_matrix_unit<In, Shape>(on, p, Shape::chunk_keys, attention_few<In, Shape>);
-}
-template <class In, class Shape>
-void run_tiles(executor& on, const core::attention_problem& p, std::int64_t chunk_keys) {
-  run_by_matrix_unit<In, Shape>(on, p, chunk_keys, attention_tiles<In, Shape>);
-}
 
-/// False, and nothing is launched, if the problem is not for the matrix unit.
+/// For compute capability 9.0; see attention_groups.cu.
 template <class In>
-bool run_by_matrix_unit(executor& on, const core::attention_problem& p) {
-  const std::int64_t dims = p.q.dim > p.v.dim ? p.q.dim : p.v.dim;
-  if (dims > 256 || p.k.tokens > std::numeric_limits<int>::max() / 2) {
+void run_by_groups(executor& on, const core::attention_problem& p);
+
+/// Whether it is for a problem. Products add up in the matrix unit there, which does not round, it
+/// cuts off: that would show after more keys.
+template <class In>
+bool goes_by_groups([[maybe_unused]] executor& on,
+                    [[maybe_unused]] const core::attention_problem& p) {
+#if SOFTFOLD_CUDA_HAS_GROUPS
+  const attention_way way = attention_way::of(p);
+  constexpr std::int64_t most_keys = std::is_same_v<In, half> ? 1 << 16 : 1 << 19;
+  if (way.edited || !way.in_pieces || p.most_keys() > most_keys) {
     return false;
   }
-  const std::int64_t rows = p.group() * p.most_queries();
-  constexpr std::int64_t few = 16;
-  if (rows <= few) {
-    dims <= 64    ? run_few<In, few_shape<64, 4, 4, 3>>(on, p)
-    : dims <= 128 ? run_few<In, few_shape<128, 4, 3, 2>>(on, p)
-                  : run_few<In, few_shape<256, 2, 3, 2>>(on, p);
-    return true;
-  }
-  constexpr std::int64_t some = 256;
-  const std::int64_t chunk_keys = rows <= some ? 1024 : 0;
-  dims <= 64    ? run_tiles<In, tile_shape<64, 4, 2, 3>>(on, p, chunk_keys)
-  : dims <= 128 ? run_tiles<In, tile_shape<128, 4, 2, 2>>(on, p, chunk_keys)
-                : run_tiles<In, tile_shape<256, 4, 1, 2>>(on, p, chunk_keys);
-  return true;
+  int major = 0;
+  int minor = 0;
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, on.device),
+        "cudaDeviceGetAttribute");
+  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, on.device),
+        "cudaDeviceGetAttribute");
+  return major == 9 && minor == 0;
+#else
+  return false;
+#endif
 }
 
 }  // namespace SOFTFOLD_BACKEND

@@ -34,125 +34,6 @@ struct tile_shape {
   static constexpr int shared_bytes = q_bytes + 2 * k_bytes + range_bytes;
 };
 
-/// A warp's rows: their scores of a tile, then their weights, maxima, sums and weighted sums. A
-/// lane has in each group of 16 rows the rows lane / 4 and 8 further.
-template <class In, class Shape>
-struct warp_rows {
-  static constexpr int groups = Shape::groups;
-  static constexpr int key_columns = Shape::keys / 8;
-  static constexpr int columns = Shape::dims / 8;
-
-  float o[groups][columns][4];
-  float max[groups][2];
-  carried_sum sum[groups][2];
-
-  __device__ void clear() {
-#pragma unroll
-    for (int g = 0; g < groups; ++g) {
-#pragma unroll
-      for (int c = 0; c < columns; ++c) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          o[g][c][i] = 0;
-        }
-      }
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        max[g][h] = -infinity<float>;
-        sum[g][h] = {};
-      }
-    }
-  }
-
-  /// Scores to weights, and their maxima and sums to the rows'; `factor` is what the rows' earlier
-  /// sums become multiplied with. As 16-bit pairs, weights are what the next product takes.
-  __device__ void weigh(float (&s)[groups][key_columns][4], float unit_2,
-                        std::uint32_t (&weights)[groups][key_columns / 2][4],
-                        float (&factor)[groups][2]) {
-#pragma unroll
-    for (int g = 0; g < groups; ++g) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const float before = max[g][h];
-        float top = before;
-#pragma unroll
-        for (int c = 0; c < key_columns; ++c) {
-          top = fmaxf(top, fmaxf(s[g][c][2 * h], s[g][c][2 * h + 1]));
-        }
-        top = fmaxf(top, shuffle_xor(top, 1));
-        top = fmaxf(top, shuffle_xor(top, 2));
-        const float anchor = top == -infinity<float> ? 0.0F : top;
-        factor[g][h] = before == top ? 1.0F : fast_exp2((before - anchor) * unit_2);
-        max[g][h] = top;
-        float total = 0;
-#pragma unroll
-        for (int c = 0; c < key_columns; ++c) {
-#pragma unroll
-          for (int i = 2 * h; i < 2 * h + 2; ++i) {
-            s[g][c][i] = weight_exponent<In> == 0
-                             ? fast_exp2((s[g][c][i] - anchor) * unit_2)
-                             : fast_exp2(fmaf(s[g][c][i] - anchor, unit_2,
-                                              static_cast<float>(weight_exponent<In>)));
-            total += s[g][c][i];
-          }
-        }
-        sum[g][h].add(factor[g][h], total);
-      }
-#pragma unroll
-      for (int c = 0; c < key_columns; ++c) {
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-          weights[g][c / 2][c % 2 * 2 + h] =
-              std::is_same_v<In, half> ? to_half_pair(s[g][c][2 * h], s[g][c][2 * h + 1])
-                                       : to_bfloat16_pair(s[g][c][2 * h], s[g][c][2 * h + 1]);
-        }
-      }
-    }
-  }
-
-  /// The weighted values of a tile. They are added up by themselves first: the matrix unit does not
-  /// round, it cuts off, which would show after many tiles.
-  __device__ void add(std::uint32_t values,
-                      const std::uint32_t (&weights)[groups][key_columns / 2][4],
-                      const float (&factor)[groups][2]) {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-#pragma unroll
-    for (int c = 0; c < columns; c += 2) {
-      float own[groups][2][4];
-#pragma unroll
-      for (int g = 0; g < groups; ++g) {
-#pragma unroll
-        for (int j = 0; j < 2; ++j) {
-#pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            own[g][j][i] = 0;
-          }
-        }
-      }
-#pragma unroll
-      for (int k = 0; k < key_columns / 2; ++k) {
-        std::uint32_t v[4];
-        load_transposed(v, values + Shape::tile::at(16 * k + lane % 16, c + lane / 16));
-#pragma unroll
-        for (int g = 0; g < groups; ++g) {
-          multiply_add<In>(own[g][0], weights[g][k], v[0], v[1]);
-          multiply_add<In>(own[g][1], weights[g][k], v[2], v[3]);
-        }
-      }
-#pragma unroll
-      for (int g = 0; g < groups; ++g) {
-#pragma unroll
-        for (int j = 0; j < 2; ++j) {
-#pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            o[g][c + j][i] = fmaf(o[g][c + j][i], factor[g][i / 2], own[g][j][i]);
-          }
-        }
-      }
-    }
-  }
-};
-
 /// Products of the warp's queries with a tile's keys.
 template <class In, class Shape>
 __device__ inline void multiply_keys(std::uint32_t queries, std::uint32_t keys,
@@ -190,6 +71,51 @@ __device__ inline void multiply_keys(std::uint32_t queries, std::uint32_t keys,
   }
 }
 
+/// The weighted values of a tile. They are added up by themselves first: the matrix unit does not
+/// round, it cuts off, which would show after many tiles.
+template <class In, class Shape>
+__device__ inline void add_values(
+    warp_rows<In, Shape::groups, Shape::dims / 8>& rows, std::uint32_t values,
+    const std::uint32_t (&weights)[Shape::groups][Shape::keys / 16][4],
+    const float (&factor)[Shape::groups][2]) {
+  constexpr int groups = Shape::groups;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+  for (int c = 0; c < Shape::dims / 8; c += 2) {
+    float own[groups][2][4];
+#pragma unroll
+    for (int g = 0; g < groups; ++g) {
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          own[g][j][i] = 0;
+        }
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < Shape::keys / 16; ++k) {
+      std::uint32_t v[4];
+      load_transposed(v, values + Shape::tile::at(16 * k + lane % 16, c + lane / 16));
+#pragma unroll
+      for (int g = 0; g < groups; ++g) {
+        multiply_add<In>(own[g][0], weights[g][k], v[0], v[1]);
+        multiply_add<In>(own[g][1], weights[g][k], v[2], v[3]);
+      }
+    }
+#pragma unroll
+    for (int g = 0; g < groups; ++g) {
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          rows.o[g][c + j][i] = fmaf(rows.o[g][c + j][i], factor[g][i / 2], own[g][j][i]);
+        }
+      }
+    }
+  }
+}
+
 /// Products to the scores they become: out of registers, which have no index, and back.
 template <int columns>
 __device__ inline void edit_scores(const core::attention_problem& p,
@@ -212,23 +138,6 @@ __device__ inline void edit_scores(const core::attention_problem& p,
   }
 }
 
-/// Scores of row h of a lane's two that are not of its keys become those of no key.
-template <int columns>
-__device__ inline void mask_scores(const key_range& row, int first_key, int h,
-                                   float (&s)[columns][4]) {
-  const int before = first_key + static_cast<int>(threadIdx.x) % 4 * 2;
-  const int from = row.first - before;
-  const int until = row.end - before;
-#pragma unroll
-  for (int c = 0; c < columns; ++c) {
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      float& score = s[c][2 * h + i];
-      score = 8 * c + i >= from && 8 * c + i < until ? score : -infinity<float>;
-    }
-  }
-}
-
 template <class In, class Shape>
 __global__ void __launch_bounds__(Shape::threads, Shape::resident)
     attention_tiles(const __grid_constant__ core::attention_problem p,
@@ -247,7 +156,7 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
   if (begun.first_row >= begun.all_rows) {
     return;  // a packed sequence leaves a block
   }
-  using copy = tile_copy<Shape::dims, Shape::threads>;
+  using copy = tile_copy<typename Shape::tile, Shape::threads>;
   const copy key_copy = copy::of(p.k.dim, way.in_pieces, thread);
   const std::int64_t past_row = begun.all_rows - 1;
   const auto row_at = [&](int r) {
@@ -303,7 +212,7 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
                 core::offset_of(p.v, begun.in.batch, begun.key_head, begun.in.first_key + first);
   const copy value_copy = copy::of(p.v.dim, way.in_pieces, thread);
 
-  warp_rows<In, Shape> rows;
+  warp_rows<In, groups, Shape::dims / 8> rows;
   rows.clear();
   key_copy.template copy_rows<Shape::keys>(keys, k, p.k.token_stride, end - first);
   end_copies();
@@ -345,91 +254,18 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
           }
         }
       }
-      rows.weigh(s, way.unit_2, weights, factor);
+      rows.weigh(s, way.unit_2, factor);
+      pack_weights<In>(s, weights);
     }
     wait_for_copies_but<1>();
     __syncthreads();
     if (works) {
-      rows.add(values, weights, factor);
+      add_values<In, Shape>(rows, values, weights, factor);
     }
     __syncthreads();
   }
 
-  const auto block = attention_block::of(p, parts, Shape::rows);
-  const core::attention_sequence& in = block.in;
-  const std::int64_t last_row = block.all_rows - 1;
-  // Results. Weights and so both sums are 2^weight_exponent times what they mean.
-  constexpr float one = weight_exponent<In> == 0 ? 1.0F : 0x1p-15F;
-  const auto v_dim = static_cast<int>(p.v.dim);
-  unsigned careful = 0;
-#pragma unroll
-  for (int g = 0; g < groups; ++g) {
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      double whole = rows.sum[g][h].whole();
-      whole += shuffle_xor(whole, 1);
-      whole += shuffle_xor(whole, 2);
-      whole *= static_cast<double>(one);
-      const float max = rows.max[g][h] * way.unit;
-      bool is_nan = false;
-#pragma unroll
-      for (int c = 0; c < Shape::dims / 8; ++c) {
-        is_nan = is_nan || rows.o[g][c][2 * h] != rows.o[g][c][2 * h] ||
-                 rows.o[g][c][2 * h + 1] != rows.o[g][c][2 * h + 1];
-      }
-      is_nan = shuffle_xor(static_cast<int>(is_nan), 1) != 0 || is_nan;
-      is_nan = shuffle_xor(static_cast<int>(is_nan), 2) != 0 || is_nan;
-      const bool by_key = max == infinity<float> ||
-                          (max == -infinity<float> && rows.max[g][h] != max) ||
-                          (whole == whole && is_nan);
-      const std::int64_t number = block.first_row + warp_row + 16 * g + 8 * h + lane / 4;
-      const bool exists = number <= last_row;
-      careful |= (exists && by_key ? 1U : 0U) << (2 * g + h);
-      if (!exists || by_key) {
-        continue;
-      }
-      if (parts.chunks > 1) {
-        const std::int64_t place = block.place(p, number);
-        if (lane % 4 == 0) {
-          parts.states[place] = {static_cast<double>(max), whole};
-        }
-#pragma unroll
-        for (int c = 0; c < Shape::dims / 8; ++c) {
-#pragma unroll
-          for (int i = 0; i < 2; ++i) {
-            const int column = 8 * c + lane % 4 * 2 + i;
-            if (column < v_dim) {
-              parts.weighted[place * v_dim + column] = rows.o[g][c][2 * h + i] * one;
-            }
-          }
-        }
-        continue;
-      }
-      const auto group = p.group();
-      const std::int64_t head = block.key_head * group + number % group;
-      const std::int64_t token = in.first_query + number / group;
-      const auto finish = core::attention_finish<float>::of(
-          p, head, core::public_state(max, static_cast<float>(whole)));
-      if (lane % 4 == 0) {
-        core::write_attention_state(p, in.batch, head, token, finish.both.whole);
-      }
-      auto output = attention_output::of(p, finish);
-      output.factor *= one;
-      const std::int64_t to = core::offset_of(p.out, in.batch, head, token);
-#pragma unroll
-      for (int c = 0; c < Shape::dims / 8; ++c) {
-        store_columns<In>(p.out, to, 8 * c + lane % 4 * 2, v_dim, output(rows.o[g][c][2 * h]),
-                          output(rows.o[g][c][2 * h + 1]));
-      }
-    }
-  }
-#pragma unroll 1
-  for (int r = 0; r < Shape::rows_each; ++r) {
-    const unsigned mine = careful >> (r / 8) & (r % 8 == lane / 4 ? 1U : 0U);
-    if (ballot(mine != 0) != 0) {
-      attend_by_key<In>(p, parts, Shape::rows, warp_row + r, ranges[warp_row + r]);
-    }
-  }
+  rows.write(p, parts, way, Shape::rows, warp_row, ranges);
 }
 
 }  // namespace SOFTFOLD_BACKEND

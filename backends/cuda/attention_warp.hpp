@@ -242,5 +242,188 @@ __device__ __noinline__ void attend_by_key(const core::attention_problem& p,
   }
 }
 
+/// Scores of row h of a lane's two that are not of its keys become those of no key.
+template <int columns>
+__device__ inline void mask_scores(const key_range& row, int first_key, int h,
+                                   float (&s)[columns][4]) {
+  const int before = first_key + static_cast<int>(threadIdx.x) % 4 * 2;
+  const int from = row.first - before;
+  const int until = row.end - before;
+#pragma unroll
+  for (int c = 0; c < columns; ++c) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      float& score = s[c][2 * h + i];
+      score = 8 * c + i >= from && 8 * c + i < until ? score : -infinity<float>;
+    }
+  }
+}
+
+/// The 16-bit pairs of weights that the next product takes.
+template <class In, int groups, int key_columns>
+__device__ inline void pack_weights(const float (&s)[groups][key_columns][4],
+                                    std::uint32_t (&weights)[groups][key_columns / 2][4]) {
+#pragma unroll
+  for (int g = 0; g < groups; ++g) {
+#pragma unroll
+    for (int c = 0; c < key_columns; ++c) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        weights[g][c / 2][c % 2 * 2 + h] =
+            std::is_same_v<In, half> ? to_half_pair(s[g][c][2 * h], s[g][c][2 * h + 1])
+                                     : to_bfloat16_pair(s[g][c][2 * h], s[g][c][2 * h + 1]);
+      }
+    }
+  }
+}
+
+/// A warp's rows, in groups of 16: maxima, sums and weighted sums, of which a lane has those of the
+/// rows lane / 4 and 8 further in each group, and there in each 8 columns 2 (lane % 4) and the
+/// next.
+template <class In, int groups, int columns>
+struct warp_rows {
+  float o[groups][columns][4];
+  float max[groups][2];
+  carried_sum sum[groups][2];
+
+  __device__ void clear() {
+#pragma unroll
+    for (int g = 0; g < groups; ++g) {
+#pragma unroll
+      for (int c = 0; c < columns; ++c) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          o[g][c][i] = 0;
+        }
+      }
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        max[g][h] = -infinity<float>;
+        sum[g][h] = {};
+      }
+    }
+  }
+
+  /// Scores to weights, and their maxima and sums to the rows'; `factor` is what the rows' earlier
+  /// weighted sums become multiplied with.
+  template <int key_columns>
+  __device__ void weigh(float (&s)[groups][key_columns][4], float unit_2,
+                        float (&factor)[groups][2]) {
+#pragma unroll
+    for (int g = 0; g < groups; ++g) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const float before = max[g][h];
+        float top = before;
+#pragma unroll
+        for (int c = 0; c < key_columns; ++c) {
+          top = fmaxf(top, fmaxf(s[g][c][2 * h], s[g][c][2 * h + 1]));
+        }
+        top = fmaxf(top, shuffle_xor(top, 1));
+        top = fmaxf(top, shuffle_xor(top, 2));
+        const float anchor = top == -infinity<float> ? 0.0F : top;
+        factor[g][h] = before == top ? 1.0F : fast_exp2((before - anchor) * unit_2);
+        max[g][h] = top;
+        float totals[2] = {0, 0};
+#pragma unroll
+        for (int c = 0; c < key_columns; ++c) {
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            float& own = s[g][c][2 * h + i];
+            own = weight_exponent<In> == 0
+                      ? fast_exp2((own - anchor) * unit_2)
+                      : fast_exp2(
+                            fmaf(own - anchor, unit_2, static_cast<float>(weight_exponent<In>)));
+            totals[i] += own;
+          }
+        }
+        sum[g][h].add(factor[g][h], totals[0] + totals[1]);
+      }
+    }
+  }
+
+  /// The rows' results, or states of the chunk; the warp's first is row `warp_row` of the block.
+  __device__ void write(const core::attention_problem& p, const attention_parts<float>& parts,
+                        const attention_way& way, int rows_of_block, int warp_row,
+                        const key_range* ranges) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const auto block = attention_block::of(p, parts, rows_of_block);
+    const core::attention_sequence& in = block.in;
+    const std::int64_t last_row = block.all_rows - 1;
+    // Results. Weights and so both sums are 2^weight_exponent times what they mean.
+    constexpr float one = weight_exponent<In> == 0 ? 1.0F : 0x1p-15F;
+    const auto v_dim = static_cast<int>(p.v.dim);
+    unsigned careful = 0;
+#pragma unroll
+    for (int g = 0; g < groups; ++g) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        double whole = sum[g][h].whole();
+        whole += shuffle_xor(whole, 1);
+        whole += shuffle_xor(whole, 2);
+        whole *= static_cast<double>(one);
+        const float top = max[g][h] * way.unit;
+        bool is_nan = false;
+#pragma unroll
+        for (int c = 0; c < columns; ++c) {
+          is_nan = is_nan || o[g][c][2 * h] != o[g][c][2 * h] ||
+                   o[g][c][2 * h + 1] != o[g][c][2 * h + 1];
+        }
+        is_nan = shuffle_xor(static_cast<int>(is_nan), 1) != 0 || is_nan;
+        is_nan = shuffle_xor(static_cast<int>(is_nan), 2) != 0 || is_nan;
+        const bool by_key = top == infinity<float> ||
+                            (top == -infinity<float> && max[g][h] != top) ||
+                            (whole == whole && is_nan);
+        const std::int64_t number = block.first_row + warp_row + 16 * g + 8 * h + lane / 4;
+        const bool exists = number <= last_row;
+        careful |= (exists && by_key ? 1U : 0U) << (2 * g + h);
+        if (!exists || by_key) {
+          continue;
+        }
+        if (parts.chunks > 1) {
+          const std::int64_t place = block.place(p, number);
+          if (lane % 4 == 0) {
+            parts.states[place] = {static_cast<double>(top), whole};
+          }
+#pragma unroll
+          for (int c = 0; c < columns; ++c) {
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+              const int column = 8 * c + lane % 4 * 2 + i;
+              if (column < v_dim) {
+                parts.weighted[place * v_dim + column] = o[g][c][2 * h + i] * one;
+              }
+            }
+          }
+          continue;
+        }
+        const auto group = p.group();
+        const std::int64_t head = block.key_head * group + number % group;
+        const std::int64_t token = in.first_query + number / group;
+        const auto finish = core::attention_finish<float>::of(
+            p, head, core::public_state(top, static_cast<float>(whole)));
+        if (lane % 4 == 0) {
+          core::write_attention_state(p, in.batch, head, token, finish.both.whole);
+        }
+        auto output = attention_output::of(p, finish);
+        output.factor *= one;
+        const std::int64_t to = core::offset_of(p.out, in.batch, head, token);
+#pragma unroll
+        for (int c = 0; c < columns; ++c) {
+          store_columns<In>(p.out, to, 8 * c + lane % 4 * 2, v_dim, output(o[g][c][2 * h]),
+                            output(o[g][c][2 * h + 1]));
+        }
+      }
+    }
+#pragma unroll 1
+    for (int r = 0; r < 16 * groups; ++r) {
+      const unsigned mine = careful >> (r / 8) & (r % 8 == lane / 4 ? 1U : 0U);
+      if (ballot(mine != 0) != 0) {
+        attend_by_key<In>(p, parts, rows_of_block, warp_row + r, ranges[warp_row + r]);
+      }
+    }
+  }
+};
+
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold::gpu

@@ -28,6 +28,25 @@ function(softfold_cuda_hopper_from result)
   set(${result} ${from} PARENT_SCOPE)
 endfunction()
 
+# Products by groups of four warps are instructions of compute capability 9.0 alone, which code for
+# it, "90a", has beside the rest's.
+function(softfold_cuda_groups target)
+  if(NOT "${CMAKE_CUDA_ARCHITECTURES}" MATCHES "(^|;)90|native|all")
+    target_compile_definitions(${target} PRIVATE SOFTFOLD_CUDA_HAS_GROUPS=0)
+    return()
+  endif()
+  set(groups ${target}_groups)
+  add_library(${groups} OBJECT "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/attention_groups.cu")
+  foreach(property INCLUDE_DIRECTORIES COMPILE_DEFINITIONS COMPILE_OPTIONS)
+    set_target_properties(${groups} PROPERTIES
+      ${property} "$<TARGET_PROPERTY:${target},${property}>")
+  endforeach()
+  set_target_properties(${groups} PROPERTIES
+    CUDA_ARCHITECTURES 90a-real CUDA_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON)
+  target_compile_definitions(${target} PRIVATE SOFTFOLD_CUDA_HAS_GROUPS=1)
+  target_sources(${target} PRIVATE $<TARGET_OBJECTS:${groups}>)
+endfunction()
+
 macro(softfold_cuda_kernels target)
   check_language(CUDA)
   if(NOT CMAKE_CUDA_COMPILER)
@@ -45,5 +64,6 @@ macro(softfold_cuda_kernels target)
   set_target_properties(${target} PROPERTIES CUDA_ARCHITECTURES "${CMAKE_CUDA_ARCHITECTURES}"
                                              CUDA_VISIBILITY_PRESET hidden)
   target_link_libraries(${target} PRIVATE CUDA::cudart)
+  softfold_cuda_groups(${target})
   set_property(GLOBAL APPEND PROPERTY SOFTFOLD_KERNELS_NEED CUDAToolkit)  # of a static library
 endmacro()

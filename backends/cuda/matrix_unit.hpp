@@ -97,9 +97,9 @@ __device__ __noinline__ void copy_singly(std::uint32_t shared, const In* from, i
 
 /// Rows of a matrix of 16-bit elements in global memory to a tile, by threads that have a piece of
 /// each of some rows.
-template <int dims, int threads>
+template <class Tile, int threads>
 struct tile_copy {
-  static constexpr int pieces = matrix_tile<dims>::pieces;
+  static constexpr int pieces = Tile::pieces;
   static constexpr int rows_a_turn = threads / pieces;
 
   bool in_pieces;  ///< every row begins at a multiple of 16 bytes
@@ -116,7 +116,7 @@ struct tile_copy {
   /// `from`: element 0 of the row, `exists` or not.
   template <class In>
   __device__ void copy_row(std::uint32_t tile, int row, const In* from, bool exists) const {
-    const std::uint32_t to = tile + matrix_tile<dims>::at(row, piece);
+    const std::uint32_t to = tile + Tile::at(row, piece);
     const int own = exists ? count : 0;
     const In* const at = own > 0 ? from + piece * 8 : from;
     in_pieces ? copy_ahead(to, at, own * 2) : copy_singly(to, at, own);
@@ -136,7 +136,7 @@ struct tile_copy {
 #pragma unroll
     for (int i = 0; i < rows / rows_a_turn; ++i) {
       const int row = first_row + i * rows_a_turn;
-      copy_ahead(tile + matrix_tile<dims>::at(row, piece),
+      copy_ahead(tile + Tile::at(row, piece),
                  row < existing ? own + i * rows_a_turn * stride : from,
                  row < existing ? count * 2 : 0);
     }

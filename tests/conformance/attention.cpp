@@ -90,6 +90,50 @@ TEST_SUITE("attention") {
     check_attention<In>(q, other);
   }
 
+  TEST_CASE_TEMPLATE("many rows of a key head", In, SOFTFOLD_TEST_INPUT_TYPES) {
+    queue q;
+    unsigned seed = 30;
+    for (const std::int64_t dim : {40, 64, 128, 200, 256}) {
+      attention_spec s{.heads = 4,
+                       .key_heads = 2,
+                       .queries = 150,
+                       .keys = 333,
+                       .dim = dim,
+                       .v_dim = dim == 200 ? 90 : dim,
+                       .seed = seed++};
+      std::vector<attention_spec> specs = {s};
+      s.corner = causal::bottom_right;
+      s.how = packing::tokens_first;
+      specs.push_back(s);
+      s.window_left = 70;
+      s.how = packing::packed;
+      specs.push_back(s);
+      s.corner = causal::none;
+      s.window_right = 20;
+      s.batches = 2;
+      s.lengths = {300, 71};
+      s.sinks = true;
+      specs.push_back(s);
+      s.queries = 5;
+      s.window_left = s.window_right = -1;
+      specs.push_back(s);
+      if (dim == 64 && !reduced) {
+        s = specs[0];
+        s.queries = 300;
+        s.keys = 1500;
+        s.corner = causal::bottom_right;
+        specs.push_back(s);
+        s.alibi = true;
+        specs.push_back(s);
+      }
+      for (const attention_spec& each : specs) {
+        attention_case<In> c(each);
+        check_attention<In>(q, c);
+        check_fold(q, c);
+      }
+    }
+  }
+
   TEST_CASE_TEMPLATE("long keys", In, SOFTFOLD_TEST_INPUT_TYPES) {
     queue q;
     for (const std::int64_t keys : {1024, 1025, reduced ? 2100 : 9000}) {
@@ -235,7 +279,7 @@ TEST_SUITE("attention") {
   TEST_CASE_TEMPLATE("what a masked key holds reaches nothing", In, SOFTFOLD_TEST_INPUT_TYPES) {
     // Each query's own future is NaN for it, and ordinary for the next.
     queue q;
-    for (const std::int64_t tokens : {5, 40, 140}) {
+    for (const std::int64_t tokens : {5, 40, 140, 290}) {
       attention_case<In> c({.heads = 2,
                             .queries = tokens,
                             .keys = tokens,
@@ -281,8 +325,12 @@ TEST_SUITE("attention") {
     queue q;
     for (const std::int64_t at : {0, 70, 1200}) {
       for (const int what : {0, 1, 2, 3}) {
-        attention_case<In> c(
-            {.queries = 2, .keys = 1300, .dim = 4, .v_dim = 5, .scale = 1.0, .seed = 11});
+        attention_case<In> c({.queries = at == 70 ? 300 : 2,
+                              .keys = 1300,
+                              .dim = 4,
+                              .v_dim = 5,
+                              .scale = 1.0,
+                              .seed = 11});
         c.q.row(0, 0, 0)[0] = make<In>(1);
         c.q.row(0, 0, 1)[0] = make<In>(0);
         c.k.row(0, 0, at)[0] = make<In>(what == 0 || what == 3 ? nan
@@ -421,8 +469,8 @@ TEST_SUITE("attention") {
 
   TEST_CASE_TEMPLATE("a row's bits do not know the batch, the threads or the call", In,
                      SOFTFOLD_TEST_INPUT_TYPES) {
-    for (const std::int64_t queries : {1, 6, 40}) {
-      const std::int64_t batches = reduced ? 3 : 64;
+    for (const std::int64_t queries : {1, 6, 40, 150}) {
+      const std::int64_t batches = reduced || queries > 100 ? 3 : 64;
       attention_case<In> c({.batches = batches,
                             .heads = 4,
                             .key_heads = 2,

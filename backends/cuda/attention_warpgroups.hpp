@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// attention of many rows on devices of compute capability 9.0: groups of four warps have 64 rows
+/// each, whose products go on by themselves, and one more group reads tiles of keys and values
+/// ahead. A group weighs the scores of a tile while the products of its values before and of the
+/// other groups go on. (J. Shah et al., FlashAttention-3, 2024, has the shape of it.)
+#pragma once
+
+#include "attention_warp.hpp"
+#include "warpgroup.hpp"
+
+#include <gpu/uninitialised.hpp>
+
+#include <cstdint>
+
+namespace softfold::gpu {
+inline namespace SOFTFOLD_BACKEND {
+
+/// Dimensions, rounded up; keys of a tile; groups that have rows.
+template <int dims_, int keys_, int groups_>
+struct group_shape {
+  static constexpr int dims = dims_;
+  static constexpr int keys = keys_;
+  static constexpr int groups = groups_;
+  static constexpr int stages = 2;
+  static constexpr int group_threads = 128;
+  static constexpr int threads = (groups + 1) * group_threads;
+  static constexpr int group_rows = 64;
+  static constexpr int rows = groups * group_rows;
+  /// Of the 65,536 that a multiprocessor has, in steps of 8.
+  static constexpr int copy_registers = groups == 3 ? 56 : 40;
+  static constexpr int row_registers = groups == 3 ? 152 : 232;
+
+  using query_tile = swizzled_tile<rows, dims>;
+  using tile = swizzled_tile<keys, dims>;
+  static constexpr int shared_bytes = query_tile::bytes + 2 * stages * tile::bytes + 1024;
+};
+
+template <class Shape>
+struct group_memory {
+  key_range ranges[Shape::rows];
+  transfer_barrier key_full[Shape::stages];
+  transfer_barrier key_free[Shape::stages];
+  transfer_barrier value_full[Shape::stages];
+  transfer_barrier value_free[Shape::stages];
+};
+
+/// Places of tiles in a ring, and its ways round.
+template <int stages>
+struct ring_turn {
+  int stage = 0;
+  int phase = 0;
+
+  __device__ void next() {
+    if (++stage == stages) {
+      stage = 0;
+      phase ^= 1;
+    }
+  }
+};
+
+template <class In, class Shape>
+__global__ void __launch_bounds__(Shape::threads, 1)
+    attention_by_groups(const __grid_constant__ core::attention_problem p,
+                        const __grid_constant__ attention_parts<float> parts,
+                        const attention_way way) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  __shared__ uninitialised<group_memory<Shape>> memory_;
+  group_memory<Shape>& memory = memory_.get();
+  unsigned char* const shared = dynamic_shared_memory();
+  const std::uint32_t queries = (shared_address(shared) + 1023) / 1024 * 1024;
+  const std::uint32_t keys = queries + Shape::query_tile::bytes;
+  const std::uint32_t values = keys + Shape::stages * Shape::tile::bytes;
+  const auto thread = static_cast<int>(threadIdx.x);
+  const int lane = thread % 32;
+  const int group = thread / Shape::group_threads;
+
+  const auto begun = attention_block::of(p, parts, Shape::rows);
+  if (begun.first_row >= begun.all_rows) {
+    return;  // a packed sequence leaves a block
+  }
+  const std::int64_t past_row = begun.all_rows - 1;
+  const auto row_at = [&](int r) {
+    return begun.first_row + r < past_row ? begun.first_row + r : past_row;
+  };
+  const int begin_all = static_cast<int>(begun.chunk * parts.chunk_keys);
+  const int past_all = begun.in.keys - begin_all < parts.chunk_keys
+                           ? static_cast<int>(begun.in.keys > begin_all ? begun.in.keys : begin_all)
+                           : begin_all + static_cast<int>(parts.chunk_keys);
+  {
+    using copy = tile_copy<typename Shape::query_tile, Shape::threads>;
+    const copy query_copy = copy::of(p.q.dim, true, thread);
+    const In* const q = static_cast<const In*>(p.q.data);
+    const auto heads = static_cast<unsigned>(p.group());
+#pragma unroll 1
+    for (int r = query_copy.first_row; r < Shape::rows; r += copy::rows_a_turn) {
+      const auto number = static_cast<std::uint64_t>(row_at(r));
+      const auto token = static_cast<std::int64_t>(number / heads);
+      const auto head = static_cast<std::int64_t>(number % heads) + begun.key_head * heads;
+      query_copy.copy_row(
+          queries, r, q + core::offset_of(p.q, begun.in.batch, head, begun.in.first_query + token),
+          true);
+    }
+    end_copies();
+  }
+#pragma unroll 1
+  for (int r = thread; r < Shape::rows; r += Shape::threads) {
+    memory.ranges[r] = begun.keys(begun.row(p, row_at(r)), begin_all, past_all);
+  }
+  if (thread == 0) {
+#pragma unroll
+    for (int i = 0; i < Shape::stages; ++i) {
+      memory.key_full[i].initialise(Shape::group_threads);
+      memory.value_full[i].initialise(Shape::group_threads);
+      memory.key_free[i].initialise(Shape::groups);
+      memory.value_free[i].initialise(Shape::groups);
+    }
+  }
+  wait_for_copies_but<0>();
+  show_to_products();
+  __syncthreads();
+  // Keys that some row of the block has.
+  int first = past_all;
+  int end = begin_all;
+#pragma unroll 1
+  for (int r = lane; r < Shape::rows; r += 32) {
+    const key_range own = memory.ranges[r];
+    if (own.first < own.end) {
+      first = own.first < first ? own.first : first;
+      end = own.end > end ? own.end : end;
+    }
+  }
+  first = __reduce_min_sync(0xffffffffU, first) / Shape::keys * Shape::keys;
+  end = __reduce_max_sync(0xffffffffU, end);
+  first = first < begin_all ? begin_all : first;
+  const int tiles = end > first ? (end - first + Shape::keys - 1) / Shape::keys : 0;
+
+  if (group == Shape::groups) {
+    have_fewer_registers<Shape::copy_registers>();
+    using copy = tile_copy<typename Shape::tile, Shape::group_threads>;
+    const int own = thread % Shape::group_threads;
+    const copy key_copy = copy::of(p.k.dim, true, own);
+    const copy value_copy = copy::of(p.v.dim, true, own);
+    const In* k = static_cast<const In*>(p.k.data) +
+                  core::offset_of(p.k, begun.in.batch, begun.key_head, begun.in.first_key + first);
+    const In* v = static_cast<const In*>(p.v.data) +
+                  core::offset_of(p.v, begun.in.batch, begun.key_head, begun.in.first_key + first);
+    ring_turn<Shape::stages> turn;
+    transfer_barrier* before = nullptr;  // of the copies before, which have not been waited for
+    const auto fill = [&](transfer_barrier& free, transfer_barrier& full, const copy& how,
+                          std::uint32_t to, const In* from, std::int64_t stride, int existing) {
+      free.wait(turn.phase ^ 1);
+      how.template copy_rows<Shape::keys>(to, from, stride, existing);
+      end_copies();
+      if (before != nullptr) {
+        wait_for_copies_but<1>();
+        show_to_products();
+        before->arrive();
+      }
+      before = &full;
+    };
+#pragma unroll 1
+    for (int t = 0; t < tiles; ++t, turn.next()) {
+      const int left = end - first - t * Shape::keys;
+      const std::uint32_t place = turn.stage * Shape::tile::bytes;
+      fill(memory.key_free[turn.stage], memory.key_full[turn.stage], key_copy, keys + place, k,
+           p.k.token_stride, left);
+      fill(memory.value_free[turn.stage], memory.value_full[turn.stage], value_copy, values + place,
+           v, p.v.token_stride, left);
+      k += Shape::keys * p.k.token_stride;
+      v += Shape::keys * p.v.token_stride;
+    }
+    if (before != nullptr) {
+      wait_for_copies_but<0>();
+      show_to_products();
+      before->arrive();
+    }
+    return;
+  }
+
+  have_more_registers<Shape::row_registers>();
+  // Keys that some and that all of the group's rows have.
+  const int group_row = group * Shape::group_rows;
+  int some_first = past_all;
+  int some_end = begin_all;
+  int all_first = begin_all;
+  int all_end = past_all;
+#pragma unroll
+  for (int r = 0; r < Shape::group_rows; r += 32) {
+    const key_range own = memory.ranges[group_row + r + lane];
+    if (own.first < own.end) {
+      some_first = own.first < some_first ? own.first : some_first;
+      some_end = own.end > some_end ? own.end : some_end;
+    }
+    all_first = own.first > all_first ? own.first : all_first;
+    all_end = own.end < all_end ? own.end : all_end;
+  }
+  some_first = __reduce_min_sync(0xffffffffU, some_first);
+  some_end = __reduce_max_sync(0xffffffffU, some_end);
+  all_first = __reduce_max_sync(0xffffffffU, all_first);
+  all_end = __reduce_min_sync(0xffffffffU, all_end);
+  int from = tiles;
+  int until = tiles;
+  if (some_first < some_end) {
+    from = (some_first - first) / Shape::keys;
+    until = (some_end - first + Shape::keys - 1) / Shape::keys;
+  }
+
+  const int warp_row = group_row + thread % Shape::group_threads / 32 * 16;
+  const std::uint32_t own_queries = queries + static_cast<std::uint32_t>(group_row) * 128;
+  const bool tells = thread % Shape::group_threads == 0;
+  constexpr int key_columns = Shape::keys / 8;
+  warp_rows<In, 1, Shape::dims / 8> rows;
+  rows.clear();
+  ring_turn<Shape::stages> key_turn;
+  ring_turn<Shape::stages> value_turn;
+  const auto leave = [&](transfer_barrier* free, ring_turn<Shape::stages>& turn) {
+    if (tells) {
+      free[turn.stage].arrive();
+    }
+    turn.next();
+  };
+  const auto skip = [&] {
+    memory.key_full[key_turn.stage].wait(key_turn.phase);
+    leave(memory.key_free, key_turn);
+    memory.value_full[value_turn.stage].wait(value_turn.phase);
+    leave(memory.value_free, value_turn);
+  };
+  float s[1][key_columns][4];
+  std::uint32_t weights[1][Shape::keys / 16][4];
+  float factor[1][2];
+  const auto multiply_keys = [&] {
+    memory.key_full[key_turn.stage].wait(key_turn.phase);
+    const std::uint32_t tile = keys + key_turn.stage * Shape::tile::bytes;
+    begin_products();
+#pragma unroll
+    for (int d = 0; d < Shape::dims / 16; ++d) {
+      multiply_rows<In>(s[0], Shape::query_tile::by_rows(own_queries, d),
+                        Shape::tile::by_rows(tile, d), d > 0);
+    }
+    end_products();
+  };
+  const auto add_values = [&] {
+    memory.value_full[value_turn.stage].wait(value_turn.phase);
+    const std::uint32_t tile = values + value_turn.stage * Shape::tile::bytes;
+    begin_products();
+#pragma unroll
+    for (int k = 0; k < Shape::keys / 16; ++k) {
+      multiply_columns<In>(rows.o[0], weights[0][k], Shape::tile::by_columns(tile, k));
+    }
+    end_products();
+  };
+  const auto weigh = [&](int tile) {
+    const int begin = first + tile * Shape::keys;
+    if (begin < all_first || begin + Shape::keys > all_end) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        mask_scores(memory.ranges[warp_row + 8 * h + lane / 4], begin, h, s[0]);
+      }
+    }
+    rows.weigh(s, way.unit_2, factor);
+    // Products go on meanwhile.
+    finish_before_here(rows.sum[0][0].sum + rows.sum[0][1].sum, queries);
+  };
+#pragma unroll 1
+  for (int t = 0; t < from; ++t) {
+    skip();
+  }
+  if (from < until) {
+    multiply_keys();
+    wait_for_products_but<0>();
+    hold(s[0]);
+    leave(memory.key_free, key_turn);
+    weigh(from);
+    pack_weights<In>(s, weights);
+#pragma unroll 1
+    for (int t = from + 1; t < until; ++t) {
+      multiply_keys();
+      add_values();
+      wait_for_products_but<1>();
+      hold(s[0]);
+      leave(memory.key_free, key_turn);
+      weigh(t);
+      wait_for_products_but<0>();
+      hold(rows.o[0]);
+      leave(memory.value_free, value_turn);
+#pragma unroll
+      for (int c = 0; c < Shape::dims / 8; ++c) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          rows.o[0][c][i] *= factor[0][i / 2];
+        }
+      }
+      pack_weights<In>(s, weights);
+    }
+    add_values();
+    wait_for_products_but<0>();
+    hold(rows.o[0]);
+    leave(memory.value_free, value_turn);
+  }
+#pragma unroll 1
+  for (int t = until; t < tiles; ++t) {
+    skip();
+  }
+  rows.write(p, parts, way, Shape::rows, warp_row, memory.ranges);
+#endif
+}
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold::gpu

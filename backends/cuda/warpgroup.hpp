@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Products of matrices by four warps together, of devices of compute capability 9.0 (compiled for
+/// 9.0a). They go on while their warps do, and read shared memory by themselves. PTX ISA, section
+/// "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions".
+#pragma once
+
+#include "hopper.hpp"
+
+#include <softfold/dtype.hpp>
+
+#include <cstdint>
+#include <type_traits>
+
+namespace softfold::gpu {
+inline namespace SOFTFOLD_BACKEND {
+
+/// Rows of 16-bit elements in shared memory as a product takes them: columns in blocks of 64, a
+/// block's rows one after the other, in pieces of 16 bytes that change places by the row's number.
+template <int rows, int dims>
+struct swizzled_tile {
+  static constexpr int pieces = dims / 8;
+  static constexpr int bytes = rows * dims * 2;
+  static constexpr int block_bytes = rows * 128;
+  static_assert(dims % 64 == 0 && rows % 8 == 0);
+
+  __device__ static std::uint32_t at(int row, int piece) {
+    return static_cast<std::uint32_t>(piece / 8 * block_bytes + row * 128 +
+                                      ((piece ^ row) & 7) * 16);
+  }
+
+  /// The operand whose rows begin at `tile` + 128 times their number, as rows times columns from 16
+  /// `step` on: rows are the result's, columns are summed over.
+  __device__ static std::uint64_t by_rows(std::uint32_t tile, int step) {
+    return descriptor(tile + static_cast<std::uint32_t>(step / 4 * block_bytes + step % 4 * 32),
+                      16);
+  }
+  /// The operand of all columns of rows 16 `step` on, where rows are summed over.
+  __device__ static std::uint64_t by_columns(std::uint32_t tile, int step) {
+    return descriptor(tile + static_cast<std::uint32_t>(step * 2048), block_bytes);
+  }
+
+ private:
+  /// `blocks`: bytes from a block of columns to the next; groups of eight rows are 1024 apart.
+  __device__ static std::uint64_t descriptor(std::uint32_t address, std::uint32_t blocks) {
+    return std::uint64_t{(address & 0x3ffffU) >> 4} | std::uint64_t{blocks >> 4} << 16 |
+           std::uint64_t{1024 >> 4} << 32 | std::uint64_t{1} << 62;
+  }
+};
+
+/// Before the first product after its registers were written.
+__device__ inline void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+/// Ends a group of products.
+__device__ inline void end_products() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+/// Waits for all groups but the last `count`.
+template <int count>
+__device__ inline void wait_for_products_but() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(count) : "memory");
+}
+/// What this thread wrote to shared memory, or waited for, is there for products.
+__device__ inline void show_to_products() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+/// The compiler's view of registers that products under way write to.
+template <int columns>
+__device__ inline void hold(float (&d)[columns][4]) {
+#pragma unroll
+  for (int c = 0; c < columns; ++c) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      asm volatile("" : "+f"(d[c][i])::"memory");
+    }
+  }
+}
+
+/// What x, which is not negative, is computed from comes before this, and not as late as possible:
+/// a branch that is never taken, too long to be none.
+__device__ inline void finish_before_here(float x, std::uint32_t shared) {
+  if (x < 0) {
+#pragma unroll
+    for (int i = 0; i < 16; ++i) {
+      asm volatile("st.volatile.shared.f32 [%0], %1;" ::"r"(shared + 4 * i), "f"(x + i) : "memory");
+    }
+  }
+}
+
+/// Registers of the group's threads.
+template <int count>
+__device__ inline void have_more_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
+}
+template <int count>
+__device__ inline void have_fewer_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
+}
+
+#define SOFTFOLD_ROW(row) "+f"(row[0]), "+f"(row[1]), "+f"(row[2]), "+f"(row[3])
+
+/// d = a b, or d += a b: 64 rows by 64 columns, 16 summed over; both operands in shared memory, a
+/// row of b for each column. Lanes have of d what multiply_add's c has.
+template <class In>
+__device__ inline void multiply_rows(float (&d)[8][4], std::uint64_t a, std::uint64_t b,
+                                     bool adds) {
+  if constexpr (std::is_same_v<In, half>) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+        "}, %32, %33, p, 1, 1, 0, 0;\n}"
+        : SOFTFOLD_ROW(d[0]), SOFTFOLD_ROW(d[1]), SOFTFOLD_ROW(d[2]), SOFTFOLD_ROW(d[3]),
+          SOFTFOLD_ROW(d[4]), SOFTFOLD_ROW(d[5]), SOFTFOLD_ROW(d[6]), SOFTFOLD_ROW(d[7])
+        : "l"(a), "l"(b), "r"(static_cast<int>(adds)));
+  } else {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+        "}, %32, %33, p, 1, 1, 0, 0;\n}"
+        : SOFTFOLD_ROW(d[0]), SOFTFOLD_ROW(d[1]), SOFTFOLD_ROW(d[2]), SOFTFOLD_ROW(d[3]),
+          SOFTFOLD_ROW(d[4]), SOFTFOLD_ROW(d[5]), SOFTFOLD_ROW(d[6]), SOFTFOLD_ROW(d[7])
+        : "l"(a), "l"(b), "r"(static_cast<int>(adds)));
+  }
+}
+
+template <class In>
+__device__ inline void multiply_rows(float (&d)[16][4], std::uint64_t a, std::uint64_t b,
+                                     bool adds) {
+  if constexpr (std::is_same_v<In, half>) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+        "}, %64, %65, p, 1, 1, 0, 0;\n}"
+        : SOFTFOLD_ROW(d[0]), SOFTFOLD_ROW(d[1]), SOFTFOLD_ROW(d[2]), SOFTFOLD_ROW(d[3]),
+          SOFTFOLD_ROW(d[4]), SOFTFOLD_ROW(d[5]), SOFTFOLD_ROW(d[6]), SOFTFOLD_ROW(d[7]),
+          SOFTFOLD_ROW(d[8]), SOFTFOLD_ROW(d[9]), SOFTFOLD_ROW(d[10]), SOFTFOLD_ROW(d[11]),
+          SOFTFOLD_ROW(d[12]), SOFTFOLD_ROW(d[13]), SOFTFOLD_ROW(d[14]), SOFTFOLD_ROW(d[15])
+        : "l"(a), "l"(b), "r"(static_cast<int>(adds)));
+  } else {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+        "}, %64, %65, p, 1, 1, 0, 0;\n}"
+        : SOFTFOLD_ROW(d[0]), SOFTFOLD_ROW(d[1]), SOFTFOLD_ROW(d[2]), SOFTFOLD_ROW(d[3]),
+          SOFTFOLD_ROW(d[4]), SOFTFOLD_ROW(d[5]), SOFTFOLD_ROW(d[6]), SOFTFOLD_ROW(d[7]),
+          SOFTFOLD_ROW(d[8]), SOFTFOLD_ROW(d[9]), SOFTFOLD_ROW(d[10]), SOFTFOLD_ROW(d[11]),
+          SOFTFOLD_ROW(d[12]), SOFTFOLD_ROW(d[13]), SOFTFOLD_ROW(d[14]), SOFTFOLD_ROW(d[15])
+        : "l"(a), "l"(b), "r"(static_cast<int>(adds)));
+  }
+}
+
+/// d += a b: a in registers as multiply_add's, b in shared memory by_columns.
+template <class In>
+__device__ inline void multiply_columns(float (&d)[8][4], const std::uint32_t (&a)[4],
+                                        std::uint64_t b) {
+  if constexpr (std::is_same_v<In, half>) {
+    asm volatile(
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+        "}, {%32, %33, %34, %35}, %36, 1, 1, 1, 1;"
+        : SOFTFOLD_ROW(d[0]), SOFTFOLD_ROW(d[1]), SOFTFOLD_ROW(d[2]), SOFTFOLD_ROW(d[3]),
+          SOFTFOLD_ROW(d[4]), SOFTFOLD_ROW(d[5]), SOFTFOLD_ROW(d[6]), SOFTFOLD_ROW(d[7])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+  } else {
+    asm volatile(
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+        "}, {%32, %33, %34, %35}, %36, 1, 1, 1, 1;"
+        : SOFTFOLD_ROW(d[0]), SOFTFOLD_ROW(d[1]), SOFTFOLD_ROW(d[2]), SOFTFOLD_ROW(d[3]),
+          SOFTFOLD_ROW(d[4]), SOFTFOLD_ROW(d[5]), SOFTFOLD_ROW(d[6]), SOFTFOLD_ROW(d[7])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+  }
+}
+
+template <class In>
+__device__ inline void multiply_columns(float (&d)[16][4], const std::uint32_t (&a)[4],
+                                        std::uint64_t b) {
+  if constexpr (std::is_same_v<In, half>) {
+    asm volatile(
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+        "}, {%64, %65, %66, %67}, %68, 1, 1, 1, 1;"
+        : SOFTFOLD_ROW(d[0]), SOFTFOLD_ROW(d[1]), SOFTFOLD_ROW(d[2]), SOFTFOLD_ROW(d[3]),
+          SOFTFOLD_ROW(d[4]), SOFTFOLD_ROW(d[5]), SOFTFOLD_ROW(d[6]), SOFTFOLD_ROW(d[7]),
+          SOFTFOLD_ROW(d[8]), SOFTFOLD_ROW(d[9]), SOFTFOLD_ROW(d[10]), SOFTFOLD_ROW(d[11]),
+          SOFTFOLD_ROW(d[12]), SOFTFOLD_ROW(d[13]), SOFTFOLD_ROW(d[14]), SOFTFOLD_ROW(d[15])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+  } else {
+    asm volatile(
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+        "}, {%64, %65, %66, %67}, %68, 1, 1, 1, 1;"
+        : SOFTFOLD_ROW(d[0]), SOFTFOLD_ROW(d[1]), SOFTFOLD_ROW(d[2]), SOFTFOLD_ROW(d[3]),
+          SOFTFOLD_ROW(d[4]), SOFTFOLD_ROW(d[5]), SOFTFOLD_ROW(d[6]), SOFTFOLD_ROW(d[7]),
+          SOFTFOLD_ROW(d[8]), SOFTFOLD_ROW(d[9]), SOFTFOLD_ROW(d[10]), SOFTFOLD_ROW(d[11]),
+          SOFTFOLD_ROW(d[12]), SOFTFOLD_ROW(d[13]), SOFTFOLD_ROW(d[14]), SOFTFOLD_ROW(d[15])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+  }
+}
+
+template <class In>
+__device__ inline void multiply_columns(float (&d)[32][4], const std::uint32_t (&a)[4],
+                                        std::uint64_t b) {
+  if constexpr (std::is_same_v<In, half>) {
+    asm volatile(
+        "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
+        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
+        "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
+        "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, "
+        "%111, "
+        "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, "
+        "%127"
+        "}, {%128, %129, %130, %131}, %132, 1, 1, 1, 1;"
+        : SOFTFOLD_ROW(d[0]), SOFTFOLD_ROW(d[1]), SOFTFOLD_ROW(d[2]), SOFTFOLD_ROW(d[3]),
+          SOFTFOLD_ROW(d[4]), SOFTFOLD_ROW(d[5]), SOFTFOLD_ROW(d[6]), SOFTFOLD_ROW(d[7]),
+          SOFTFOLD_ROW(d[8]), SOFTFOLD_ROW(d[9]), SOFTFOLD_ROW(d[10]), SOFTFOLD_ROW(d[11]),
+          SOFTFOLD_ROW(d[12]), SOFTFOLD_ROW(d[13]), SOFTFOLD_ROW(d[14]), SOFTFOLD_ROW(d[15]),
+          SOFTFOLD_ROW(d[16]), SOFTFOLD_ROW(d[17]), SOFTFOLD_ROW(d[18]), SOFTFOLD_ROW(d[19]),
+          SOFTFOLD_ROW(d[20]), SOFTFOLD_ROW(d[21]), SOFTFOLD_ROW(d[22]), SOFTFOLD_ROW(d[23]),
+          SOFTFOLD_ROW(d[24]), SOFTFOLD_ROW(d[25]), SOFTFOLD_ROW(d[26]), SOFTFOLD_ROW(d[27]),
+          SOFTFOLD_ROW(d[28]), SOFTFOLD_ROW(d[29]), SOFTFOLD_ROW(d[30]), SOFTFOLD_ROW(d[31])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+  } else {
+    asm volatile(
+        "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
+        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
+        "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
+        "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, "
+        "%111, "
+        "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, "
+        "%127"
+        "}, {%128, %129, %130, %131}, %132, 1, 1, 1, 1;"
+        : SOFTFOLD_ROW(d[0]), SOFTFOLD_ROW(d[1]), SOFTFOLD_ROW(d[2]), SOFTFOLD_ROW(d[3]),
+          SOFTFOLD_ROW(d[4]), SOFTFOLD_ROW(d[5]), SOFTFOLD_ROW(d[6]), SOFTFOLD_ROW(d[7]),
+          SOFTFOLD_ROW(d[8]), SOFTFOLD_ROW(d[9]), SOFTFOLD_ROW(d[10]), SOFTFOLD_ROW(d[11]),
+          SOFTFOLD_ROW(d[12]), SOFTFOLD_ROW(d[13]), SOFTFOLD_ROW(d[14]), SOFTFOLD_ROW(d[15]),
+          SOFTFOLD_ROW(d[16]), SOFTFOLD_ROW(d[17]), SOFTFOLD_ROW(d[18]), SOFTFOLD_ROW(d[19]),
+          SOFTFOLD_ROW(d[20]), SOFTFOLD_ROW(d[21]), SOFTFOLD_ROW(d[22]), SOFTFOLD_ROW(d[23]),
+          SOFTFOLD_ROW(d[24]), SOFTFOLD_ROW(d[25]), SOFTFOLD_ROW(d[26]), SOFTFOLD_ROW(d[27]),
+          SOFTFOLD_ROW(d[28]), SOFTFOLD_ROW(d[29]), SOFTFOLD_ROW(d[30]), SOFTFOLD_ROW(d[31])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+  }
+}
+
+#undef SOFTFOLD_ROW
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold::gpu
