@@ -387,15 +387,17 @@ class edited_run {
   /// body(part) for parts of x's rows.
   template <class Body>
   void in_batches(const const_matrix_ref& x, const needs& what, const Body& body) {
+    if (x.rows == 0) {  // whose columns may be more than memory holds
+      return;
+    }
     constexpr std::int64_t line = 64;
     const auto whole = [](std::size_t bytes) { return (bytes + 255) / 256 * 256; };
     const auto size = static_cast<std::int64_t>(size_of(what.rows));
     const std::int64_t stride = (x.cols * size + line - 1) / line * line / size;
     const std::int64_t row_bytes = std::max<std::int64_t>(
         1, what.matrices * stride * size + what.lists * what.k * size + (what.column ? 32 : 0));
-    const std::int64_t batch =
-        std::clamp<std::int64_t>(static_cast<std::int64_t>(on_.batch_bytes()) / row_bytes, 1,
-                                 std::max<std::int64_t>(x.rows, 1));
+    const std::int64_t batch = std::clamp<std::int64_t>(
+        static_cast<std::int64_t>(on_.batch_bytes()) / row_bytes, 1, x.rows);
     const auto count = static_cast<std::size_t>(batch);
     const std::size_t matrix = whole(count * static_cast<std::size_t>(stride * size));
     const std::size_t list = whole(count * static_cast<std::size_t>(what.k * size));

@@ -33,8 +33,8 @@ class queue_use {
   std::atomic<bool>& mark_;
 };
 
-/// Each check() makes a problem. It rounds the scale, so that the caller's floating-point environment
-/// is put aside before it.
+/// Each check() makes a problem. It rounds the scale, so that the caller's floating-point
+/// environment is put aside before it.
 template <class... Check>
 void enter(queue& q, const char* function, const Check&... check) {
   const core::default_floating_point environment;
@@ -168,8 +168,12 @@ void verify(queue& q, const_matrix_ref target, const_matrix_ref draft,
   }
   enter(
       q, name,
-      [&] { return core::checked_coupled_targets(target, draft_tokens, tokens, accepted, options); },
-      [&] { return core::coupled_problem{draft_tokens, tokens, accepted}; });
+      [&] {
+        return core::checked_coupled_targets(target, draft_tokens, tokens, accepted, options);
+      },
+      [&] {
+        return core::coupled_problem{draft_tokens, tokens, accepted};
+      });
 }
 
 void attention(queue& q, const_tensor_ref query, const_tensor_ref key, const_tensor_ref value,

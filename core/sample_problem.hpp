@@ -165,7 +165,8 @@ void each_parameter_vector(const Options& o, const Body& body) {
   body("offsets", column(o.offsets));
 }
 
-/// `x_name`: what the entry point calls the rows. `also_read`, `also_written`: of its other arguments.
+/// `x_name`: what the entry point calls the rows. `also_read`, `also_written`: of its other
+/// arguments.
 inline sample_problem checked_sample(const char* name, const char* x_name,
                                      const const_matrix_ref& x, const matrix_ref& tokens,
                                      const sample_options& o, const operand& also_read = {"", {}},

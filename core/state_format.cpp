@@ -241,8 +241,8 @@ class repeated_columns {
   std::vector<std::int64_t> sorted_;
 };
 
-/// A list of covered columns, in order, each once, no longer than they allow: edits may have removed
-/// some. Whether it has any.
+/// A list of covered columns, in order, each once, no longer than they allow: edits may have
+/// removed some. Whether it has any.
 template <class T>
 bool check_list(const row_states& states, std::int64_t r, std::int64_t columns,
                 repeated_columns& repeated) {
@@ -338,7 +338,8 @@ bool can_be_sum(const exponential_sum& sum, bool has_terms, double largest, std:
   }
   exponential_sum least;
   core::sampling::add_term(least, largest);
-  const std::uint64_t more = 0xffffffffU * static_cast<std::uint64_t>(terms - 1);  // below 2^31 terms
+  const std::uint64_t more =
+      0xffffffffU * static_cast<std::uint64_t>(terms - 1);  // below 2^31 terms
   const auto between = [&](int i) {
     return sum.words[i] >= least.words[i] && sum.words[i] - least.words[i] <= more;
   };

@@ -39,9 +39,10 @@ inline void check_chains(const char* name, const const_matrix_ref& target,
   check_index_type({name, "draft_tokens"}, draft_tokens.type);
   check_matrix({name, "draft_tokens"}, draft_tokens);
   const std::int64_t chains = draft_tokens.rows;
-  const std::int64_t places = draft_tokens.cols + 1;
+  std::int64_t places = 0;
   std::int64_t rows = 0;
-  if (__builtin_mul_overflow(chains, places, &rows) || target.rows != rows) {
+  if (__builtin_add_overflow(draft_tokens.cols, 1, &places) ||
+      __builtin_mul_overflow(chains, places, &rows) || target.rows != rows) {
     fail(errc::invalid_argument, {name, "target"}, ".rows", std::to_string(target.rows),
          "draft_tokens.rows * (draft_tokens.cols + 1) for " + std::to_string(chains) + " x " +
              std::to_string(draft_tokens.cols) + " draft_tokens");

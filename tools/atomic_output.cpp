@@ -3,7 +3,7 @@
 
 #include "cleanup.hpp"
 #include "failure.hpp"
-#include "mapped_file.hpp"
+#include "input_file.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <random>
+#include <vector>
 
 namespace softfold::tool {
 namespace {
@@ -34,7 +35,7 @@ mode_t mode_of_new_files() {
 }
 
 // Both names keep a file, so that a failure later can be undone.
-bool exchange(const std::string& a, const std::string& b) {
+bool exchange_names(const std::string& a, const std::string& b) {
   return renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0;
 }
 
@@ -46,17 +47,24 @@ bool written_through(int file) {
   return result == 0 || errno == EINVAL;  // EINVAL: the file system has no fsync
 }
 
-}  // namespace
-
-atomic_output::atomic_output(const output_target& target, const mapped_file& input,
-                             std::uint64_t bytes)
-    : path_(target.path), target_(target.path), sync_(target.sync) {
-  find_target(input);
-  check_space(bytes);
-  open_temporary();
+std::vector<const atomic_output*>& open_outputs() {
+  static std::vector<const atomic_output*> all;
+  return all;
 }
 
-void atomic_output::find_target(const mapped_file& input) {
+}  // namespace
+
+atomic_output::atomic_output(const output_target& target, std::uint64_t bytes)
+    : path_(target.path), target_(target.path), sync_(target.sync) {
+  find_target();
+  find_directory();
+  check_space(bytes);
+  open_outputs().reserve(open_outputs().size() + 1);  // nothing fails once there is a file
+  open_temporary();
+  open_outputs().push_back(this);
+}
+
+void atomic_output::find_target() {
   struct stat status = {};
   replaces_ = stat(path_.c_str(), &status) == 0;
   if (!replaces_ && errno != ENOENT) {
@@ -68,8 +76,8 @@ void atomic_output::find_target(const mapped_file& input) {
     }
     mode_ = mode_of_new_files();
   } else {
-    if (input.is(status)) {
-      throw failure(path_, "output is the same file as the input");
+    if (const std::string* const input = input_that_is(status)) {
+      throw failure(path_, "output is the same file as the input " + *input);
     }
     if (S_ISDIR(status.st_mode)) {
       throw failure(path_, "cannot write: is a directory");
@@ -87,11 +95,28 @@ void atomic_output::find_target(const mapped_file& input) {
       throw failure(path_, "cannot write: " + error.message());
     }
   }
+}
+
+/// Two outputs in one place would replace each other. The same name in the same directory is one
+/// place; another hard link is another, as each link is replaced alone.
+void atomic_output::find_directory() {
   const std::filesystem::path parts(target_);
   if (parts.filename().empty()) {
     throw failure(path_, "cannot write: no file name");
   }
   directory_ = parts.has_parent_path() ? parts.parent_path().string() : ".";
+  struct stat status = {};
+  if (stat(directory_.c_str(), &status) != 0) {
+    throw system_failure(path_, "cannot write");
+  }
+  device_ = status.st_dev;
+  inode_ = status.st_ino;
+  for (const atomic_output* const other : open_outputs()) {
+    if (other->device_ == device_ && other->inode_ == inode_ &&
+        std::filesystem::path(other->target_).filename() == parts.filename()) {
+      throw failure(path_, "output is the same file as the output " + other->path_);
+    }
+  }
 }
 
 void atomic_output::check_space(std::uint64_t bytes) const {
@@ -125,6 +150,7 @@ void atomic_output::open_temporary() {
 }
 
 atomic_output::~atomic_output() {
+  std::erase(open_outputs(), this);
   if (file_ >= 0) {
     close(file_);
   }
@@ -191,7 +217,7 @@ void atomic_output::finish() {
 
 void atomic_output::put_in_place(bool keep_old) {
   if (keep_old && replaces_) {
-    if (exchange(temporary_, target_)) {
+    if (exchange_names(temporary_, target_)) {
       return;
     }
     // EINVAL: the file system cannot do it. ENOENT: the older target has gone.
@@ -210,7 +236,7 @@ void atomic_output::take_back() noexcept {
   if (temporary_.empty()) {
     unlink(target_.c_str());
   } else {
-    exchange(temporary_, target_);
+    exchange_names(temporary_, target_);
   }
 }
 

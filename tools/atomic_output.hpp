@@ -13,8 +13,6 @@
 
 namespace softfold::tool {
 
-class mapped_file;
-
 /// Where a result goes, and how.
 struct output_target {
   std::string path;
@@ -26,9 +24,10 @@ struct output_target {
 /// removes the temporary file and leaves an older target as it was.
 class atomic_output {
  public:
-  /// Throws failure if the path is the input, is not a regular file, cannot be written, or if its
-  /// file system has less than `bytes` free.
-  atomic_output(const output_target& target, const mapped_file& input, std::uint64_t bytes);
+  /// To be made after all inputs are open. Throws failure if the path is one of them or is another
+  /// output's, is not a regular file, cannot be written, or if its file system has less than
+  /// `bytes` free.
+  atomic_output(const output_target& target, std::uint64_t bytes);
   ~atomic_output();
   atomic_output(const atomic_output&) = delete;
   atomic_output& operator=(const atomic_output&) = delete;
@@ -40,7 +39,8 @@ class atomic_output {
   static void commit(std::initializer_list<atomic_output*> outputs);
 
  private:
-  void find_target(const mapped_file& input);
+  void find_target();
+  void find_directory();
   void check_space(std::uint64_t bytes) const;
   void open_temporary();
   void finish();
@@ -52,6 +52,8 @@ class atomic_output {
   std::string path_;       // as the user wrote it
   std::string target_;     // behind symbolic links
   std::string directory_;  // of the target
+  dev_t device_ = 0;       // the directory's
+  ino_t inode_ = 0;        // the directory's
   std::string temporary_;  // empty when there is nothing to remove
   bool sync_;
   bool replaces_ = false;  // whether there is an older target

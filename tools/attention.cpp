@@ -79,10 +79,20 @@ void check_batches(const tensor_file& file, std::int64_t expected, bool or_one) 
   }
 }
 
+/// The library says so too, but not of which file, and after memory for the result.
+void check_dim(const tensor_file& file) {
+  if (file.file().cols() == 0) {
+    throw failure(file.file().path(), "dim is 0; expected 1 to 512");
+  }
+}
+
 void run(const attention_command& options) {
   tensor_file query(options.query, options.bf16);
   tensor_file key(options.key, options.bf16);
   tensor_file value(options.value, options.bf16);
+  for (const tensor_file* const file : {&query, &key, &value}) {
+    check_dim(*file);
+  }
   std::optional<tensor_file> bias;
   if (!options.bias.empty()) {
     bias.emplace(options.bias, options.bf16);
@@ -99,13 +109,13 @@ void run(const attention_command& options) {
   queue q({.threads = options.threads});
   device_memory query_memory(q), key_memory(q), value_memory(q), bias_memory(q);
   device_memory out_memory(q), lse_memory(q);
-  const matrix_ref out = out_memory.output(type, query.rows(), value.file().cols());
-  const matrix_ref lse =
-      options.lse.path.empty() ? matrix_ref() : lse_memory.output(wide, query.rows(), 1);
-  npy_output to(options.output, type, query.file().shape_with(value.file().cols()), query.file());
+  const std::int64_t rows = query.batches() > 0 ? query.rows() : 0;
+  const matrix_ref out = out_memory.output(type, rows, value.file().cols());
+  const matrix_ref lse = options.lse.path.empty() ? matrix_ref() : lse_memory.output(wide, rows, 1);
+  npy_output to(options.output, type, query.file().shape_with(value.file().cols()));
   std::optional<npy_output> lse_to;
   if (!options.lse.path.empty()) {
-    lse_to.emplace(options.lse, wide, query.file().leading_shape(), query.file());
+    lse_to.emplace(options.lse, wide, query.file().leading_shape());
   }
   progress bar("attention", query.batches());
   for (std::int64_t b = 0; b < query.batches(); ++b) {
@@ -162,13 +172,11 @@ void add_attention(CLI::App& app) {
               {"top-left", causal::top_left},
               {"bottom-right", causal::bottom_right}},
              "Query i sees keys up to i, or so that the last query sees the last key");
-  command
-      .add_option("--window-left", options.how.window_left,
-                  "A query sees at most N keys before its own place")
+  add_integer(command, "--window-left", options.how.window_left,
+              "A query sees at most N keys before its own place")
       ->type_name("N");
-  command
-      .add_option("--window-right", options.how.window_right,
-                  "A query sees at most N keys after its own place")
+  add_integer(command, "--window-right", options.how.window_right,
+              "A query sees at most N keys after its own place")
       ->type_name("N");
   command.add_option("--softcap", options.how.softcap, "Make each score C tanh(score / C)")
       ->type_name("C")

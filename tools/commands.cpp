@@ -17,11 +17,8 @@ void add_version(CLI::App& command) {
 }
 
 void add_threads(CLI::App& command, int& threads) {
-  command.add_option("--threads", threads, "Threads to use; 0 (default): all available")
-      ->type_name("N")
-      ->check([](const std::string& text) {
-        return text.starts_with('-') ? text + " is negative" : std::string();
-      });
+  add_integer(command, "--threads", threads, "Threads to use; 0 (default): all available", 0)
+      ->type_name("N");
 }
 
 void add_no_sync(CLI::App& command, std::initializer_list<bool*> syncs) {

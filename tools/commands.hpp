@@ -6,7 +6,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include <charconv>
+#include <concepts>
 #include <initializer_list>
+#include <limits>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -44,6 +47,27 @@ void add_no_sync(CLI::App& command, std::initializer_list<bool*> syncs);
 std::string finite_number(const std::string& text);
 void add_input(CLI::App& command, matrix_options& options);
 void add_numeric_options(CLI::App& command, matrix_options& options);
+
+/// An option whose argument is a whole number from `least` to the most of its type: decimal digits,
+/// with a minus before them or nothing. (CLI11 would take a number out of range as the nearest
+/// one.)
+template <std::integral T>
+CLI::Option* add_integer(CLI::App& command, const std::string& name, T& value,
+                         const std::string& description,
+                         std::type_identity_t<T> least = std::numeric_limits<T>::min()) {
+  const auto assign = [name, &value, least](const std::string& text) {
+    T number = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, number);
+    if (error != std::errc() || stop != end || number < least) {
+      throw CLI::ValidationError(name, text + " is not a whole number from " +
+                                           std::to_string(least) + " to " +
+                                           std::to_string(std::numeric_limits<T>::max()));
+    }
+    value = number;
+  };
+  return command.add_option_function<std::string>(name, assign, description);
+}
 
 /// An option whose argument is one of a few words; `value` gets what the word stands for.
 template <class T>

@@ -14,6 +14,9 @@ namespace {
 /// Columns of a word of a bit mask.
 constexpr std::int64_t word_columns = 32;
 
+constexpr const char* length_types = "int32 or int64";
+constexpr const char* mask_types = "bool, uint8, or int32 for bits";
+
 std::int64_t words_of(std::int64_t cols) { return cols / word_columns + (cols % word_columns > 0); }
 
 }  // namespace
@@ -24,7 +27,7 @@ edit_files::edit_file::edit_file(const std::string& path, const npy_input& x, bo
   try {
     npy_header header = parse_npy_header(file.bytes());
     type = is_real ? npy_element_type(header, x.type() == dtype::bf16 && header.descr == "<u2")
-                   : npy_integer_type(header);
+                   : npy_integer_type(header, is_vector ? length_types : mask_types);
     check_npy_file_size(header, size_of(type), file.bytes().size());
     data_offset = header.data_offset;
     if (!is_vector) {
@@ -38,7 +41,7 @@ edit_files::edit_file::edit_file(const std::string& path, const npy_input& x, bo
       rows *= dimension;
     }
     if (is_vector && type == dtype::u8) {
-      throw npy_error("elements are bytes; expected int32 or int64");
+      throw npy_error(std::string("elements are bytes; expected ") + length_types);
     }
     const auto expect = [](const char* what, std::int64_t found, std::int64_t expected) {
       if (found != expected) {
@@ -51,7 +54,7 @@ edit_files::edit_file::edit_file(const std::string& path, const npy_input& x, bo
     }
     if (!is_vector) {
       if (type == dtype::i64) {
-        throw npy_error("elements are 64-bit integers; expected bool, uint8, or int32 for bits");
+        throw npy_error(std::string("elements are 64-bit integers; expected ") + mask_types);
       }
       expect(type == dtype::i32 ? "words of 32 bits in a row" : "columns", cols,
              type == dtype::i32 ? words_of(x.cols()) : x.cols());

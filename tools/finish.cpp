@@ -38,8 +38,10 @@ std::int64_t end_of(const row_states& states) {
   return states.columns().empty() ? 0 : states.columns().back().end;
 }
 
-void print(const finish_command& options, const row_states& states, const_matrix_ref lse,
-           const_matrix_ref probabilities, const_matrix_ref indices, const_matrix_ref logits) {
+std::optional<table> make_table(const finish_command& options, const row_states& states) {
+  if (!options.prints()) {
+    return std::nullopt;
+  }
   table printed(options.format.value_or(table_format::table));
   if (!options.labels.empty()) {
     printed.set_labels(read_column_labels(options.labels, end_of(states)));
@@ -47,17 +49,15 @@ void print(const finish_command& options, const row_states& states, const_matrix
   if (!options.row_labels.empty()) {
     printed.set_row_labels(row_labels(options.row_labels, states.rows()));
   }
-  printed.begin(options.logits, true);
-  printed.print(probabilities, indices, logits, lse);
-  printed.end();
+  return printed;
 }
 
 /// One file of -o.
 class result_file {
  public:
   result_file(const output_target& target, const_matrix_ref values,
-              const std::vector<std::int64_t>& shape, const mapped_file& input)
-      : output_(target, values.type, shape, input) {
+              const std::vector<std::int64_t>& shape)
+      : output_(target, values.type, shape) {
     for (std::int64_t r = 0; r < values.rows; ++r) {  // without the absent entries of each row
       output_.write({static_cast<const std::byte*>(values.data) +
                          static_cast<std::size_t>(r * values.stride) * size_of(values.type),
@@ -71,8 +71,8 @@ class result_file {
 };
 
 void run(const finish_command& options) {
-  const mapped_file file(options.input);
-  const row_states states = read_states(file);
+  const row_states states = read_states(mapped_file(options.input));
+  std::optional<table> printed = make_table(options, states);
   const std::int64_t rows = states.rows();
   const std::int64_t k = states.k();
   queue q({.threads = options.threads});
@@ -90,20 +90,22 @@ void run(const finish_command& options) {
   const const_matrix_ref indices = present(states.indices());
   const const_matrix_ref logits = present(states.values());
   const auto print_if_wanted = [&] {
-    if (options.prints()) {
-      print(options, states, lse, chances, indices, logits);
+    if (printed) {
+      printed->begin(options.logits, true);
+      printed->print(chances, indices, logits, lse);
+      printed->end();
     }
   };
   if (options.stem.path.empty()) {
     return print_if_wanted();
   }
   const std::vector<std::int64_t> list_shape{rows, chances.cols};
-  result_file lse_file(options.file("logsumexp"), lse, {rows}, file);
-  result_file chance_file(options.file("probabilities"), chances, list_shape, file);
-  result_file index_file(options.file("indices"), indices, list_shape, file);
+  result_file lse_file(options.file("logsumexp"), lse, {rows});
+  result_file chance_file(options.file("probabilities"), chances, list_shape);
+  result_file index_file(options.file("indices"), indices, list_shape);
   std::optional<result_file> logit_file;
   if (options.logits) {
-    logit_file.emplace(options.file("logits"), logits, list_shape, file);
+    logit_file.emplace(options.file("logits"), logits, list_shape);
   }
   print_if_wanted();  // first: if it fails, older files stay
   if (logit_file) {

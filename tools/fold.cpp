@@ -51,17 +51,9 @@ void run(const fold_command& options) {
   const npy_input x(options.input, options.bf16);
   edit_files edits(options.edits, x);
   // Open before the work, so that a file that cannot be written is found at once.
-  atomic_output file(options.output, x.file(),
+  atomic_output file(options.output,
                      capped_product(state_bytes(x.wide_type(), options.k), x.rows()));
   write_states(file, fold_rows(x, edits, options));
-}
-
-CLI::Validator not_negative() {
-  return CLI::Validator(
-      [](std::string& text) {
-        return text.starts_with('-') ? text + " is negative" : std::string();
-      },
-      "");
 }
 
 }  // namespace
@@ -74,14 +66,12 @@ void add_fold(CLI::App& app) {
   command.add_option("-o,--output", options.output.path, "File of states")
       ->type_name("STATE")
       ->required();
-  command.add_option("-k", options.k, "Keep the K largest elements of each row; 0 (default): none")
-      ->type_name("K")
-      ->check(not_negative());
-  command
-      .add_option("--column-offset", options.column_offset,
-                  "Which column of the whole row the file's first one is; 0 (default): its first")
-      ->type_name("N")
-      ->check(not_negative());
+  add_integer(command, "-k", options.k,
+              "Keep the K largest elements of each row; 0 (default): none", 0)
+      ->type_name("K");
+  add_integer(command, "--column-offset", options.column_offset,
+              "Which column of the whole row the file's first one is; 0 (default): its first", 0)
+      ->type_name("N");
   add_no_sync(command, {&options.output.sync});
   add_edit_options(command, options.edits);
   add_numeric_options(command, options);

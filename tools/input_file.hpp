@@ -33,4 +33,8 @@ class input_file {
   struct stat status_ = {};
 };
 
+/// The path by which the file that `status` describes was opened as an input_file at any time, so
+/// also of one that is closed by now, whatever its name there; null if it was not.
+[[nodiscard]] const std::string* input_that_is(const struct stat& status);
+
 }  // namespace softfold::tool

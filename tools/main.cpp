@@ -7,7 +7,6 @@
 
 #include <softfold/error.hpp>
 
-#include <algorithm>
 #include <cstdio>
 #include <new>
 #include <sstream>
@@ -19,8 +18,7 @@ constexpr int bad_input = 2;
 constexpr int internal_error = 1;
 
 /// Prints one line, whatever a file name or a message contains.
-int report(std::string message, int code) {
-  std::replace(message.begin(), message.end(), '\n', ' ');
+int report(const std::string& message, int code) {
   std::fprintf(stderr, "softfold: %s\n", softfold::tool::printable(message).c_str());
   return code;
 }

@@ -30,10 +30,7 @@ void advise(const std::byte* data, std::size_t begin, std::size_t end, int advic
 
 mapped_file::mapped_file(const std::string& path) : path_(path), shown_path_(printable(path)) {
   const input_file file(path);
-  const struct stat& status = file.status();
-  device_ = status.st_dev;
-  inode_ = status.st_ino;
-  size_ = static_cast<std::size_t>(status.st_size);
+  size_ = static_cast<std::size_t>(file.status().st_size);
   if (size_ == 0) {
     return;  // mmap refuses an empty range
   }
@@ -51,10 +48,6 @@ mapped_file::~mapped_file() {
     set_mapped_path(nullptr);
     munmap(const_cast<std::byte*>(data_), size_);
   }
-}
-
-bool mapped_file::is(const struct stat& status) const noexcept {
-  return status.st_dev == device_ && status.st_ino == inode_;
 }
 
 void mapped_file::prefetch(std::size_t offset, std::size_t size) const noexcept {

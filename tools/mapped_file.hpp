@@ -3,8 +3,6 @@
 /// A file's bytes in memory, read only, without reading it whole.
 #pragma once
 
-#include <sys/stat.h>
-
 #include <cstddef>
 #include <span>
 #include <string>
@@ -21,8 +19,6 @@ class mapped_file {
 
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {data_, size_}; }
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
-  /// Whether `status` describes this file, under whatever name.
-  [[nodiscard]] bool is(const struct stat& status) const noexcept;
 
   /// Starts reading a range ahead of its use.
   void prefetch(std::size_t offset, std::size_t size) const noexcept;
@@ -35,8 +31,6 @@ class mapped_file {
   std::string shown_path_;  // for messages
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
-  dev_t device_ = 0;
-  ino_t inode_ = 0;
 };
 
 }  // namespace softfold::tool

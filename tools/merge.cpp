@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
-#include <filesystem>
-#include <memory>
 #include <optional>
 
 namespace softfold::tool {
@@ -26,24 +24,57 @@ struct seen_file {
   std::vector<column_range> columns;
 };
 
+/// What the states of all files have as those of the first.
+struct common {
+  explicit common(const row_states& states)
+      : type(states.type()),
+        rows(states.rows()),
+        k(states.k()),
+        scale(states.scale()),
+        sampling(states.sampling()),
+        samples(states.samples().data, states.samples().data + states.samples().size) {}
+
+  dtype type;
+  std::int64_t rows;
+  std::int64_t k;
+  double scale;
+  std::optional<row_sampling> sampling;
+  std::vector<sample_state> samples;  ///< for each row's seed and offset
+};
+
 std::string number(double value) {
   char text[32];
   return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
 
+/// Without the seed and offset, which each row has.
+std::string text_of(const std::optional<row_sampling>& s) {
+  return !s ? "none"
+            : "temperature " + number(s->temperature) + ", top_k " + std::to_string(s->top_k) +
+                  ", top_p " + number(s->top_p) + ", min_p " + number(s->min_p) + ", draw " +
+                  std::to_string(s->draw);
+}
+
 /// Throws failure unless `states`, of the file `path`, are of other columns of the same rows.
-void check_goes_with(const std::vector<seen_file>& seen, const row_states& first,
+void check_goes_with(const std::vector<seen_file>& seen, const common& first,
                      const std::string& path, const row_states& states) {
-  const auto same = [&](const char* what, const std::string& found, const std::string& expected) {
+  const auto same = [&](const std::string& what, const std::string& found,
+                        const std::string& expected) {
     if (found != expected) {
-      throw failure(path, std::string(what) + " is " + found + ", that of " + seen[0].path +
-                              " is " + expected);
+      throw failure(path, what + " is " + found + ", that of " + seen[0].path + " is " + expected);
     }
   };
-  same("type", name_of(states.type()), name_of(first.type()));
-  same("rows", std::to_string(states.rows()), std::to_string(first.rows()));
-  same("k", std::to_string(states.k()), std::to_string(first.k()));
-  same("scale", number(states.scale()), number(first.scale()));
+  same("type", name_of(states.type()), name_of(first.type));
+  same("rows", std::to_string(states.rows()), std::to_string(first.rows));
+  same("k", std::to_string(states.k()), std::to_string(first.k));
+  same("scale", number(states.scale()), number(first.scale));
+  same("sampling", text_of(states.sampling()), text_of(first.sampling));
+  for (std::size_t r = 0; r < first.samples.size(); ++r) {
+    const sample_state& own = states.samples().data[r];
+    const std::string of_row = " of row " + std::to_string(r);
+    same("seed" + of_row, std::to_string(own.seed), std::to_string(first.samples[r].seed));
+    same("offset" + of_row, std::to_string(own.offset), std::to_string(first.samples[r].offset));
+  }
   for (const seen_file& other : seen) {
     for (const column_range& theirs : other.columns) {
       for (const column_range& own : states.columns()) {
@@ -62,25 +93,18 @@ void run(const merge_command& options) {
   queue q({.threads = options.threads});
   state_tree tree(q);
   std::vector<seen_file> seen;
-  std::optional<row_states> like;  // of no columns, otherwise as all files
-  std::unique_ptr<mapped_file> file;
+  std::optional<common> first;
   for (const std::string& path : options.inputs) {
-    std::error_code none;
-    if (std::filesystem::equivalent(path, options.output.path, none)) {
-      throw failure(options.output.path, "output is the same file as an input");
+    row_states states = read_states(mapped_file(path));
+    if (!first) {
+      first.emplace(states);
     }
-    file.reset();  // one file is mapped at a time
-    file = std::make_unique<mapped_file>(path);
-    row_states states = read_states(*file);
-    if (!like) {
-      like.emplace(states.type(), states.rows(), states.k(), states.scale());
-    }
-    check_goes_with(seen, *like, path, states);
+    check_goes_with(seen, *first, path, states);
     seen.push_back({path, {states.columns().begin(), states.columns().end()}});
     tree.add(std::move(states));
   }
   const row_states all = tree.finish();
-  atomic_output output(options.output, *file, all.byte_count());
+  atomic_output output(options.output, all.byte_count());
   write_states(output, all);
 }
 

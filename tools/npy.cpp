@@ -260,14 +260,13 @@ dtype npy_element_type(const npy_header& header, bool uint16_is_bfloat16) {
   return type == "f2" ? dtype::f16 : type == "f4" ? dtype::f32 : dtype::f64;
 }
 
-dtype npy_integer_type(const npy_header& header) {
+dtype npy_integer_type(const npy_header& header, const char* expected) {
   const auto [order, type] = split_descr(header);
   if (type == "b1" || type == "u1") {
     return dtype::u8;
   }
   if (type != "i4" && type != "u4" && type != "i8") {
-    throw npy_error("elements are " + quoted(header.descr) +
-                    "; expected bool, uint8, int32 or int64");
+    throw npy_error("elements are " + quoted(header.descr) + "; expected " + expected);
   }
   if (order == '>') {
     throw npy_error("big-endian elements (" + quoted(header.descr) + ") are not supported");

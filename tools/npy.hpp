@@ -42,8 +42,8 @@ struct npy_header {
 [[nodiscard]] dtype npy_element_type(const npy_header& header, bool uint16_is_bfloat16);
 
 /// The element type of bool, uint8, int32, uint32 (as int32, whose bits are the same) and int64.
-/// Throws npy_error for every other type and for big-endian elements.
-[[nodiscard]] dtype npy_integer_type(const npy_header& header);
+/// Throws npy_error for every other type, saying which are `expected`, and for big-endian elements.
+[[nodiscard]] dtype npy_integer_type(const npy_header& header, const char* expected);
 
 /// Elements of the array. Throws npy_error if they would occupy 2^63 bytes or more.
 [[nodiscard]] std::int64_t npy_element_count(const npy_header& header, std::size_t element_size);

@@ -16,9 +16,8 @@ std::uint64_t bytes_of(dtype type, std::span<const std::int64_t> shape) {
 
 }  // namespace
 
-npy_output::npy_output(const output_target& target, dtype type, std::span<const std::int64_t> shape,
-                       const mapped_file& input)
-    : file_(target, input, bytes_of(type, shape)) {
+npy_output::npy_output(const output_target& target, dtype type, std::span<const std::int64_t> shape)
+    : file_(target, bytes_of(type, shape)) {
   const std::string header = make_npy_header(type, shape);
   file_.write(std::as_bytes(std::span(header)));
 }

@@ -4,7 +4,6 @@
 #pragma once
 
 #include "atomic_output.hpp"
-#include "npy_input.hpp"
 
 #include <softfold/matrix_view.hpp>
 
@@ -15,12 +14,8 @@ namespace softfold::tool {
 
 class npy_output {
  public:
-  /// Throws failure if the file cannot be written, or is the input.
-  npy_output(const output_target& target, dtype type, std::span<const std::int64_t> shape,
-             const mapped_file& input);
-  npy_output(const output_target& target, dtype type, std::span<const std::int64_t> shape,
-             const npy_input& input)
-      : npy_output(target, type, shape, input.file()) {}
+  /// Throws failure as atomic_output.
+  npy_output(const output_target& target, dtype type, std::span<const std::int64_t> shape);
 
   /// Appends rows without gaps between them.
   void write(const_matrix_ref block);

@@ -90,14 +90,16 @@ void run(const sample_command& options) {
   row_offsets offsets(options.how.offset);
   std::optional<npy_output> output;
   if (!options.output.path.empty()) {
-    output.emplace(options.output, dtype::i64, x.shape_with(options.draws), x);
+    output.emplace(options.output, dtype::i64, x.shape_with(options.draws));
   }
   sample_options how = options.how;
   how.order = options.joint ? filter_order::joint : filter_order::top_k_first;
   const auto compute = [&](queue& q, std::int64_t first, const_matrix_ref block,
                            block_results result) {
     sample_options own = how;
-    own.offsets = offsets.of(q, first, block.rows);
+    if (options.draws > 0) {  // a file without columns has rows without end, and none wants one
+      own.offsets = offsets.of(q, first, block.rows);
+    }
     own.edits = edits.of(q, first, block.rows);
     sample(q, block, result[0], own);
   };
@@ -134,12 +136,13 @@ void add_sample(CLI::App& app) {
       *app.add_subcommand("sample", "Draw columns of every row by their softmax probabilities");
   sample_command& options = set_run(command, run);
   add_input(command, options);
-  command.add_option("-n", options.draws, "Draws from each row; 1 is the default")->type_name("N");
+  add_integer(command, "-n", options.draws, "Draws from each row; 1 is the default")
+      ->type_name("N");
   command
       .add_option("--temperature", options.how.temperature,
                   "Divide every element by T; 0 takes the largest")
       ->type_name("T");
-  command.add_option("--top-k", options.how.top_k, "Keep the K largest elements; 0: all")
+  add_integer(command, "--top-k", options.how.top_k, "Keep the K largest elements; 0: all")
       ->type_name("K");
   command
       .add_option("--top-p", options.how.top_p,
@@ -151,10 +154,10 @@ void add_sample(CLI::App& app) {
       ->type_name("P");
   command.add_flag("--joint", options.joint,
                    "Count P of --top-p over the whole row, not over what other filters left");
-  command.add_option("--seed", options.how.seed, "Where the random numbers start")->type_name("S");
-  command
-      .add_option("--offset", options.how.offset,
-                  "Their place after the seed: row r is at N + r; 0 is the default")
+  add_integer(command, "--seed", options.how.seed, "Where the random numbers start")
+      ->type_name("S");
+  add_integer(command, "--offset", options.how.offset,
+              "Their place after the seed: row r is at N + r; 0 is the default")
       ->type_name("N");
   command
       .add_option(

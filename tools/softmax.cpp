@@ -28,7 +28,7 @@ void run(const softmax_command& options) {
   }
   const dtype type = options.f32_output ? dtype::f32 : x.type();
   edit_files edits(options.edits, x);
-  npy_output y(options.output, type, x.shape(), x);
+  npy_output y(options.output, type, x.shape());
   const softmax_options numeric = {.scale = options.scale, .empty_row = options.empty_row};
   if (has_long_rows(x)) {
     softmax_of_long_rows(x, edits, {.threads = options.threads}, numeric, options.log, type, y);

@@ -42,10 +42,10 @@ struct topk_files {
   std::optional<npy_output> logits;
 
   topk_files(const topk_command& options, const npy_input& x)
-      : probabilities(options.file("probabilities"), x.wide_type(), x.shape_with(options.k), x),
-        indices(options.file("indices"), dtype::i64, x.shape_with(options.k), x) {
+      : probabilities(options.file("probabilities"), x.wide_type(), x.shape_with(options.k)),
+        indices(options.file("indices"), dtype::i64, x.shape_with(options.k)) {
     if (options.logits) {
-      logits.emplace(options.file("logits"), x.wide_type(), x.shape_with(options.k), x);
+      logits.emplace(options.file("logits"), x.wide_type(), x.shape_with(options.k));
     }
   }
 
@@ -152,7 +152,7 @@ void add_topk(CLI::App& app) {
       "topk", "Find the K largest elements of every row and their softmax probabilities");
   topk_command& options = set_run(command, run);
   add_input(command, options);
-  command.add_option("-k", options.k, "Elements to find in each row, at most its length")
+  add_integer(command, "-k", options.k, "Elements to find in each row, at most its length")
       ->type_name("K")
       ->required();
   command

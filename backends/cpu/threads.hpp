@@ -18,8 +18,8 @@ int startable_threads(int wanted);
 /// To be called before this process' first work on several threads.
 void threads_are_used();
 
-/// Whether this process was forked from one that had used threads: they do not live in it, and oneTBB
-/// would wait for them.
+/// Whether this process was forked from one that had used threads: they do not live in it, and
+/// oneTBB would wait for them.
 bool threads_are_gone() noexcept;
 
 }  // namespace cpu

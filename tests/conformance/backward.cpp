@@ -196,6 +196,38 @@ TEST_CASE_TEMPLATE("NaN and infinities stay in their rows", Io, SOFTFOLD_TEST_IO
   }
 }
 
+TEST_CASE_TEMPLATE("sums up to the largest that a number can have", Io, f32_f32, f64_f64, bf16_bf16,
+                   bf16_f32) {
+  // From where dy - sum overflows, half a unit in the last place of the largest, 0 times that is
+  // NaN, and written as every NaN is.
+  using In = typename Io::input;
+  using limits = std::numeric_limits<reference::arithmetic_t<In>>;
+  queue q;
+  constexpr int half_unit = limits::max_exponent - limits::digits - 1;
+  const int exponents[] = {half_unit - 20, half_unit - 2,  half_unit - 1,
+                           half_unit,      half_unit + 1,  half_unit + 4,
+                           half_unit + 15, half_unit + 16, limits::max_exponent - 1};
+  const auto rows = static_cast<std::int64_t>(2 * std::size(exponents));
+  for (const double scale : {1.0, 0.5}) {
+    for (const std::int64_t cols : {7, 40, 1030, 20011}) {
+      gradient_problem<In> p(
+          {false, rows, cols, distribution::normal, distribution::normal, scale, 0, 0, 96500});
+      for (std::int64_t r = 0; r < rows; ++r) {
+        const double sign = r % 2 == 0 ? 1 : -1;
+        const int exponent = exponents[static_cast<std::size_t>(r / 2)];
+        for (const std::int64_t c : {std::int64_t{0}, cols / 2}) {
+          p.y(r, c) = make<In>(0);
+          p.dy(r, c) = sign > 0 ? type_limits<In>::lowest() : type_limits<In>::max();
+        }
+        p.y(r, cols - 1) = make<In>(1);  // the sum but for little
+        p.dy(r, cols - 1) = make<In>(std::ldexp(sign, exponent));
+      }
+      p.commit();
+      CHECK(wrong_in<typename Io::output>(q, p) == "");
+    }
+  }
+}
+
 TEST_CASE_TEMPLATE("exponentials of any y", T, float, double) {
   // y is the caller's: from where exp is 0 to where it is infinite.
   queue q;

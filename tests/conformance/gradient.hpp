@@ -62,8 +62,11 @@ class gradient_oracle {
   template <class Out>
   [[nodiscard]] bool is_right(Out found, wide exact, wide bound, std::size_t i) const {
     const wide value = reference::widen(found);
+    if (std::isnan(value) && std::bit_cast<canonical<Out>>(found) != nan_bits<Out>()) {
+      return false;
+    }
     if (std::isnan(exact)) {
-      return std::isnan(value) && std::bit_cast<canonical<Out>>(found) == nan_bits<Out>();
+      return std::isnan(value);
     }
     if (std::isinf(exact)) {
       return value == exact;

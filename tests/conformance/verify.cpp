@@ -350,6 +350,11 @@ TEST_CASE("wrong arguments of verify: an error that names them, and nothing is w
        [](call& c) { c.draft_tokens.type = dtype::f32; }},
       {"verify: draft_tokens.data is null,", invalid,
        [](call& c) { c.draft_tokens.data = nullptr; }},
+      {"verify: target.rows is 9,", invalid,  // of which none plus one is no number of columns
+       [](call& c) {
+         const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+         c.draft_tokens = {nullptr, dtype::i32, 0, most, most};
+       }},
       {"verify: tokens.cols is 2,", invalid, [](call& c) { c.tokens.cols = 2; }},
       {"verify: tokens.type is f32,", type, [](call& c) { c.tokens.type = dtype::f32; }},
       {"verify: tokens.stride is 4,", invalid, [](call& c) { c.draft = {}; }},

@@ -181,6 +181,26 @@ TEST_CASE("queries without keys") {
   }
 }
 
+TEST_CASE("a dim of 0 and no batches take no memory") {
+  constexpr std::int64_t many = std::int64_t{1} << 40;
+  const files f({dtype::f32, {2, 4, many, 0}, {}}, {dtype::f32, {2, 4, 3, 0}, {}},
+                random_array(dtype::f32, {2, 4, 3, 8}, 13));
+  f.refuses({}, "softfold: q.npy: dim is 0; expected 1 to 512\n");
+  f.refuses({"--lse", "l.npy"}, "softfold: q.npy: dim is 0; expected 1 to 512\n");
+  write_file(f.path("q.npy"), npy_bytes(random_array(dtype::f32, {2, 4, 3, 8}, 14)));
+  f.refuses({}, "softfold: k.npy: dim is 0; expected 1 to 512\n");
+  write_file(f.path("k.npy"), npy_bytes(random_array(dtype::f32, {2, 4, 3, 8}, 15)));
+  write_file(f.path("v.npy"), npy_bytes({dtype::f32, {2, 4, 3, 0}, {}}));
+  f.refuses({}, "softfold: v.npy: dim is 0; expected 1 to 512\n");
+  write_file(f.path("v.npy"), npy_bytes(random_array(dtype::f32, {2, 4, 3, 513}, 16)));
+  f.refuses({}, "value.dim is 513");
+  for (const char* file : {"q.npy", "k.npy", "v.npy"}) {
+    write_file(f.path(file), npy_bytes({dtype::f32, {0, 4, many, 8}, {}}));
+  }
+  f.attends({"--lse", "l.npy"});
+  CHECK(read_npy(f.path("o.npy")).shape == std::vector<std::int64_t>{0, 4, many, 8});
+}
+
 TEST_CASE("what does not fit is refused, and nothing is written") {
   const files f(random_array(dtype::f32, {2, 4, 6, 8}, 9),
                 random_array(dtype::f32, {2, 2, 9, 8}, 10),

@@ -189,9 +189,11 @@ TEST_CASE("edits that do not go with the input") {
   fails({"--bias", "rows.npy"}, "rows.npy: has 3 rows, expected 4");
   fails({"--bias", "words.npy"}, "expected float16, float32 or float64");
   fails({"--mask", "words.npy"}, "words.npy: has 1 words of 32 bits in a row, expected 2");
-  fails({"--mask", "f32.npy"}, "expected bool, uint8, int32 or int64");
+  fails({"--mask", "f32.npy"},
+        "f32.npy: elements are '<f4'; expected bool, uint8, or int32 for bits");
   fails({"--mask", "i8.npy"}, "expected bool, uint8, or int32 for bits");
   fails({"--lengths", "i8.npy"}, "i8.npy: has 3 lengths, expected 4");
+  fails({"--lengths", "f32.npy"}, "f32.npy: elements are '<f4'; expected int32 or int64\n");
   fails({"--lengths", "big.npy"}, "big-endian");
   fails({"--lengths", "bytes.npy"}, "elements are bytes; expected int32 or int64");
   fails({"--lengths", "none.npy"}, "none.npy");

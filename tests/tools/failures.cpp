@@ -92,8 +92,8 @@ TEST_CASE("input that is not a file to read") {
   }
   write_file(directory.path("x.npy"), good_file());
   refuses(directory, {"softmax", "x.npy/x.npy", "-o", "y.npy"}, "x.npy/x.npy", "Not a directory");
-  // A name with a line break does not make two lines.
-  refuses(directory, {"softmax", "two\nlines", "-o", "y.npy"}, "two lines", "No such file");
+  // A name with a line break does not make two lines, and is not shown as one with a space.
+  refuses(directory, {"softmax", "two\nlines", "-o", "y.npy"}, "two\\u000alines", "No such file");
 }
 
 TEST_CASE("outputs that cannot be written") {
@@ -214,6 +214,79 @@ TEST_CASE("usage") {
     if (std::find(arguments.begin(), arguments.end(), "") != arguments.end()) {
       CHECK(result.err.find(": the value is empty") != std::string::npos);
     }
+  }
+}
+
+TEST_CASE("integers: what is no whole number in the range of the type is refused as given") {
+  const work_directory directory;
+  write_file(directory.path("x.npy"), good_file());
+  const std::vector<std::string> sample = {"sample", "x.npy", "-o", "y.npy"};
+  const std::vector<std::string> fold = {"fold", "x.npy", "-o", "y.st"};
+  const std::vector<std::string> attention = {"attention", "x.npy", "x.npy",
+                                              "x.npy",     "-o",    "y.npy"};
+  const std::string int64_range = "-9223372036854775808 to 9223372036854775807";
+  const std::string natural_range = "0 to 9223372036854775807";
+  const std::string uint64_range = "0 to 18446744073709551615";
+  struct integer {
+    std::vector<std::string> command;
+    std::string option;
+    std::string range;
+    std::vector<std::string> outside;
+  };
+  const std::vector<std::string> int64_outside = {"9223372036854775808", "-9223372036854775809",
+                                                  "99999999999999999999"};
+  for (const auto& [command, option, range, outside] : std::vector<integer>{
+           {sample, "--seed", uint64_range, {"18446744073709551616", "-1", "-0"}},
+           {sample, "--offset", uint64_range, {"18446744073709551616", "-1"}},
+           {sample, "--top-k", int64_range, int64_outside},
+           {sample, "-n", int64_range, int64_outside},
+           {sample, "--threads", "0 to 2147483647", {"2147483648", "-1"}},
+           {{"info"}, "--threads", "0 to 2147483647", {"2147483648", "-1"}},
+           {{"topk", "x.npy"}, "-k", int64_range, int64_outside},
+           {fold, "-k", natural_range, {"9223372036854775808", "-1"}},
+           {fold, "--column-offset", natural_range, {"9223372036854775808", "-1"}},
+           {attention, "--window-left", int64_range, int64_outside},
+           {attention, "--window-right", int64_range, int64_outside},
+       }) {
+    std::vector<std::string> texts = outside;
+    texts.insert(texts.end(), {"0x1", "0b1", "+1", " 1", "1 ", "1.0", "1e0", "1_000", "1'000",
+                               "1,2", "-", "--1", "one", "nan", "[1]", "true", "\xd9\xa1"});
+    for (const std::string& text : texts) {
+      std::vector<std::string> words = command;
+      words.insert(words.end(), {option, text});
+      const outcome result = directory.run(words);
+      CHECK(result.exit_code == 2);
+      CHECK(result.out == "");
+      const std::string said = "softfold: " + option + ": " + text +
+                               " is not a whole number from " + range + " (see softfold " +
+                               command[0] + " --help)\n";
+      CHECK(result.err == said);
+      CHECK(directory.names() == std::set<std::string>{"x.npy"});
+    }
+  }
+  // The ends of the ranges, and zeros before a number.
+  const auto draws = [&](const char* seed) {
+    const outcome result = directory.run({"sample", "x.npy", "-n", "64", "--seed", seed});
+    CHECK(result.exit_code == 0);
+    return result.out;
+  };
+  CHECK(draws("18446744073709551615") != draws("18446744073709551614"));
+  CHECK(draws("007") == draws("7"));
+  std::vector<std::string> windows = attention;
+  windows.insert(windows.end(), {"--window-left", "-9223372036854775808", "--window-right", "-0"});
+  CHECK(directory.run(windows).exit_code == 0);
+  for (const auto& [option, text] : {std::pair<std::string, std::string>{"--top-p", "nan"},
+                                     {"--top-p", "1e400"},
+                                     {"--temperature", "nan"},
+                                     {"--temperature", "1e400"},
+                                     {"--temperature", "warm"},
+                                     {"--softcap", "1e400"},
+                                     {"--softcap", "nan"},
+                                     {"--softcap", "hard"}}) {
+    std::vector<std::string> words = sample;
+    words.insert(words.end(), {option, text});
+    INFO("option: " << option << " " << text);
+    CHECK(directory.run(words).exit_code == 2);
   }
 }
 

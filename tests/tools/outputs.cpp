@@ -13,6 +13,7 @@
 #include <chrono>
 #include <csignal>
 #include <functional>
+#include <map>
 #include <thread>
 
 using namespace softfold;
@@ -99,6 +100,115 @@ TEST_CASE("symbolic links as outputs") {
   directory.refuses({"topk", "x.npy", "-k", "1", "-o", "t"}, "t.indices.npy" + nothing);
   directory.refuses({"softmax", "x.npy", "-o", "loop"},
                     "loop: cannot write: Too many levels of symbolic links");
+}
+
+TEST_CASE("an output may be none of the files that are read") {
+  const small_input directory;
+  const array a = random_array(dtype::f32, {3, 4}, 72);
+  const std::set<std::string> read = {"x.npy", "q.npy", "k.npy", "v.npy", "b.npy"};
+  for (const std::string& file : read) {
+    write_file(directory.path(file), npy_bytes(a));
+  }
+  write_file(directory.path("bias.npy"), npy_bytes(random_array(dtype::f32, {3, 3}, 73)));
+  const auto integers = [&](const char* descr, const std::string& shape, const std::string& bytes) {
+    std::string file = npy_bytes({dtype::i64, {3, 40}, {}});
+    file.replace(file.find("<i8"), 3, descr);
+    file.replace(file.find("(3, 40)"), 7, shape);
+    return file + bytes;
+  };
+  write_file(directory.path("m.npy"), integers("|u1", "(3, 4) ", std::string(12, '\1')));
+  write_file(directory.path("l.npy"), integers("<i4", "(3,)   ", std::string(12, '\0')));
+  write_file(directory.path("labels.indices.npy"), "a\nb\nc\n");
+  directory.runs_well({"fold", "x.npy", "-k", "2", "-o", "a.st"});
+  directory.runs_well({"fold", "x.npy", "-k", "2", "-o", "b.st", "--column-offset", "4"});
+  std::filesystem::copy_file(directory.path("a.st"), directory.path("s.logsumexp.npy"));
+  std::map<std::string, std::string> before;
+  for (const std::string& file : directory.names()) {
+    before[file] = read_file(directory.path(file));
+  }
+  // Each output is the file, a hard link to it and a symbolic one.
+  const auto refuses = [&](std::vector<std::string> arguments, const std::string& option,
+                           const std::string& input) {
+    std::filesystem::create_hard_link(directory.path(input), directory.path("hard"));
+    std::filesystem::create_symlink(input, directory.path("soft"));
+    arguments.insert(arguments.end(), {option, ""});
+    for (const std::string& output : {input, std::string("hard"), std::string("soft")}) {
+      arguments.back() = output;
+      directory.refuses(arguments, output + ": output is the same file as the input " + input);
+    }
+    std::filesystem::remove(directory.path("hard"));
+    std::filesystem::remove(directory.path("soft"));
+  };
+  for (const char* input : {"q.npy", "k.npy", "v.npy", "bias.npy"}) {
+    const std::vector<std::string> attention = {"attention", "q.npy",  "k.npy",
+                                                "v.npy",     "--bias", "bias.npy"};
+    refuses(attention, "-o", input);
+    std::vector<std::string> with_lse = attention;
+    with_lse.insert(with_lse.end(), {"-o", "o.npy"});
+    refuses(with_lse, "--lse", input);
+  }
+  for (const auto& [option, input] : {std::pair<std::string, std::string>{"--bias", "b.npy"},
+                                      {"--mask", "m.npy"},
+                                      {"--lengths", "l.npy"}}) {
+    for (const std::string command : {"softmax", "logsumexp", "sample", "fold"}) {
+      refuses({command, "x.npy", option, input}, "-o", input);
+    }
+    std::filesystem::create_symlink(input, directory.path("t.indices.npy"));
+    directory.refuses({"topk", "x.npy", "-k", "2", option, input, "-o", "t"},
+                      "t.indices.npy: output is the same file as the input " + input);
+    std::filesystem::remove(directory.path("t.indices.npy"));
+  }
+  refuses({"sample", "x.npy", "--labels", "labels.indices.npy"}, "-o", "labels.indices.npy");
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"topk", "x.npy", "-k", "2"}, {"finish", "a.st"}}) {
+    for (const char* option : {"--labels", "--row-labels"}) {
+      std::vector<std::string> words = command;
+      words.insert(words.end(), {option, "labels.indices.npy", "-o", "labels"});
+      directory.refuses(
+          words, "labels.indices.npy: output is the same file as the input labels.indices.npy");
+    }
+  }
+  directory.refuses({"finish", "s.logsumexp.npy", "-o", "s"},
+                    "s.logsumexp.npy: output is the same file as the input s.logsumexp.npy");
+  for (const char* input : {"a.st", "b.st"}) {
+    refuses({"merge", "a.st", "b.st"}, "-o", input);
+  }
+  for (const auto& [file, bytes] : before) {
+    INFO("file: " << file);
+    CHECK(read_file(directory.path(file)) == bytes);
+  }
+}
+
+TEST_CASE("two outputs may not be one file") {
+  const small_input directory;
+  for (const char* file : {"q.npy", "k.npy", "v.npy"}) {
+    write_file(directory.path(file), npy_bytes(random_array(dtype::f32, {3, 4}, 74)));
+  }
+  directory.runs_well({"fold", "x.npy", "-k", "2", "-o", "x.st"});
+  std::filesystem::create_directory(directory.path("folder"));
+  write_file(directory.path("old"), "old");
+  for (const char* link : {"t.probabilities.npy", "t.indices.npy", "t.logsumexp.npy", "link"}) {
+    std::filesystem::create_symlink("old", directory.path(link));
+  }
+  const std::string same = ": output is the same file as the output ";
+  directory.refuses({"topk", "x.npy", "-k", "2", "-o", "t"},
+                    "t.indices.npy" + same + "t.probabilities.npy");
+  directory.refuses({"finish", "x.st", "-o", "t"},
+                    "t.probabilities.npy" + same + "t.logsumexp.npy");
+  const auto attends = [](const char* out, const char* lse) -> std::vector<std::string> {
+    return {"attention", "q.npy", "k.npy", "v.npy", "-o", out, "--lse", lse};
+  };
+  directory.refuses(attends("old", "link"), "link" + same + "old");
+  directory.refuses(attends("link", "old"), "old" + same + "link");
+  directory.refuses(attends("new", "new"), "new" + same + "new");
+  directory.refuses(attends("new", "folder/.././new"), "folder/.././new" + same + "new");
+  CHECK(read_file(directory.path("old")) == "old");
+  // As many files as names: each link is replaced alone.
+  std::filesystem::create_hard_link(directory.path("old"), directory.path("folder/new"));
+  directory.runs_well(attends("old", "folder/new"));
+  CHECK(read_npy(directory.path("old")).shape == std::vector<std::int64_t>{3, 4});
+  CHECK(read_npy(directory.path("folder/new")).shape == std::vector<std::int64_t>{3});
+  directory.runs_well(attends("new", "folder/new"));
 }
 
 TEST_CASE("several results are put in place together") {

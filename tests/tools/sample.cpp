@@ -6,6 +6,8 @@
 
 #include <doctest/doctest.h>
 
+#include <sys/resource.h>
+
 #include <sstream>
 #include <string>
 #include <vector>
@@ -90,6 +92,25 @@ TEST_CASE("labels, and temperature 0") {
       directory.run({"sample", "x.npy", "-n", "2", "--temperature", "0", "--labels", "labels.txt"});
   CHECK(result.exit_code == 0);
   CHECK(result.out == "\"\\\"b\" \"\\\"b\"\n2 2\n");
+}
+
+TEST_CASE("no draws from rows without end") {
+  const work_directory directory;
+  write_file(directory.path("x.npy"), npy_bytes({dtype::f32, {std::int64_t{1} << 40, 0}, {}}));
+  const auto short_of_time = [] {
+    const rlimit seconds = {10, 10};
+    setrlimit(RLIMIT_CPU, &seconds);
+  };
+  const outcome result =
+      directory.run({"sample", "x.npy", "-n", "0", "-o", "y.npy"}, short_of_time);
+  CHECK(result.err == "");
+  CHECK(result.exit_code == 0);
+  CHECK(read_npy(directory.path("y.npy")).shape ==
+        std::vector<std::int64_t>{std::int64_t{1} << 40, 0});
+  const outcome bad =
+      directory.run({"sample", "x.npy", "-n", "0", "-o", "z.npy", "--top-p", "2"}, short_of_time);
+  CHECK(bad.exit_code == 2);
+  CHECK(bad.err.find("top_p is 2") != std::string::npos);
 }
 
 TEST_CASE("what is wrong") {

@@ -2,6 +2,9 @@
 // softfold fold, merge and finish: a matrix in several files of columns.
 #include "support.hpp"
 
+#include <softfold/queue.hpp>
+#include <softfold/row_states.hpp>
+
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
@@ -208,6 +211,46 @@ TEST_CASE("states that do not go together") {
   refuses(directory, {"merge", "a.st", "b.st", "-o", "a.st"}, "a.st: ", "same file");
 }
 
+TEST_CASE("states of other sampling do not go together, and both files are named") {
+  const work_directory directory;
+  const std::vector<float> x = {1, 2, 3, 4};
+  queue q;
+  const auto write_states = [&](const char* file, const row_sampling* sampling,
+                                std::int64_t column_offset) {
+    row_states states = sampling == nullptr ? row_states(dtype::f32, 2, 3)
+                                            : row_states(dtype::f32, 2, 3, 1, *sampling);
+    states.fold(q, {x.data(), dtype::f32, 2, 2, 2}, column_offset);
+    const std::vector<std::byte> bytes = states.to_bytes();
+    write_file(directory.path(file), {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  };
+  const row_sampling some{.temperature = 0.5, .top_k = 3, .seed = 7, .offset = 5};
+  row_sampling other = some;
+  write_states("plain.st", nullptr, 0);
+  write_states("some.st", &some, 0);
+  write_states("more.st", &some, 2);
+  other.draw = 1;
+  write_states("draw.st", &other, 2);
+  other = some;
+  other.seed = 8;
+  write_states("seed.st", &other, 2);
+  other = some;
+  other.offset = 6;
+  write_states("offset.st", &other, 2);
+  run_well(directory, {"merge", "some.st", "more.st", "-o", "all.st"});
+  const std::string text = "temperature 0.5, top_k 3, top_p 1, min_p 0, draw ";
+  const auto refuses_merge = [&](const char* first, const char* second, const std::string& cause) {
+    refuses(directory, {"merge", first, second, "-o", "m.st"}, second, cause);
+  };
+  refuses_merge("plain.st", "more.st",
+                "more.st: sampling is " + text + "0, that of plain.st is none");
+  refuses_merge("more.st", "plain.st",
+                "plain.st: sampling is none, that of more.st is " + text + "0");
+  refuses_merge("some.st", "draw.st",
+                "draw.st: sampling is " + text + "1, that of some.st is " + text + "0");
+  refuses_merge("some.st", "seed.st", "seed.st: seed of row 0 is 8, that of some.st is 7");
+  refuses_merge("some.st", "offset.st", "offset.st: offset of row 0 is 6, that of some.st is 5");
+}
+
 TEST_CASE("files that are no states, and bad options") {
   const work_directory directory;
   write_small(directory);
@@ -230,8 +273,10 @@ TEST_CASE("files that are no states, and bad options") {
   refuses(directory, {"finish", "missing.st"}, "missing.st: ", "No such file");
   refuses(directory, {"fold", "all.st", "-o", "m.st"}, "all.st: ", "wrong magic");
   refuses(directory, {"fold", "x.npy", "-o", "x.npy"}, "x.npy: ", "same file");
-  refuses(directory, {"fold", "x.npy", "-o", "m.st", "--column-offset", "-1"}, "", "negative");
-  refuses(directory, {"fold", "x.npy", "-o", "m.st", "-k", "-1"}, "", "negative");
+  refuses(directory, {"fold", "x.npy", "-o", "m.st", "--column-offset", "-1"},
+          "--column-offset: ", "-1 is not a whole number from 0 to 9223372036854775807");
+  refuses(directory, {"fold", "x.npy", "-o", "m.st", "-k", "-1"},
+          "-k: ", "-1 is not a whole number from 0 to 9223372036854775807");
   refuses(directory, {"fold", "x.npy", "-o", "m.st", "--column-offset", "9223372036854775807"}, "",
           "column_offset");
   refuses(directory, {"merge", "-o", "m.st"}, "", "STATE");

@@ -87,10 +87,6 @@ struct two_rows {
     const V rest(A{0});
     return {V::load(a + i, count, rest), V::load(b + i, count, rest)};
   }
-  SOFTFOLD_INLINE void prefetch_ahead_of(std::int64_t i) const {
-    prefetch_ahead(a + i);
-    prefetch_ahead(b + i);
-  }
 };
 
 /// y[i] = f(from[i]); y may be a row of the source. Streamed stores are ordered by end_of_stream

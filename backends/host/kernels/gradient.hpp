@@ -11,6 +11,9 @@
 #include <backends/host/kernels/elements.hpp>
 #include <backends/host/kernels/exponentials.hpp>
 
+#include <limits>
+#include <type_traits>
+
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
 namespace host {
@@ -28,7 +31,17 @@ struct softmax_gradient {
   V sum, scale;
   SOFTFOLD_INLINE softmax_gradient(A row_sum, A s) : sum(row_sum), scale(s) {}
   SOFTFOLD_INLINE V operator()(const typename two_rows<T>::pair& v) const {
-    return v.a * (v.b - sum) * scale;
+    return unscaled(v) * scale;
+  }
+  SOFTFOLD_INLINE V unscaled(const typename two_rows<T>::pair& v) const {
+    return v.a * (v.b - sum);
+  }
+  /// Whether unscaled() is never NaN. A finite sum has finite terms only; that dy - sum is
+  /// infinite, to be multiplied by 0, needs a sum of half a unit in the last place of the largest
+  /// number.
+  static SOFTFOLD_INLINE bool stays_finite(A row_sum) {
+    constexpr A small = std::numeric_limits<A>::max() * std::numeric_limits<A>::epsilon() / 8;
+    return row_sum < small && row_sum > -small;
   }
 };
 
@@ -87,7 +100,6 @@ struct gradient_kernels {
     for (; i + accumulators * V::lanes <= end; i += accumulators * V::lanes) {
 #pragma GCC unroll 8
       for (int k = 0; k < accumulators; ++k) {
-        from.prefetch_ahead_of(i + k * V::lanes);
         sums[k] = gradient::add(sums[k], from.load(i + k * V::lanes));
       }
     }
@@ -109,6 +121,9 @@ struct gradient_kernels {
 
   static SOFTFOLD_INLINE compensated_sum sum_of(const T* y, const T* dy, std::int64_t n) {
     const typename gradient::terms from = gradient::terms_of(y, dy);
+    if (n <= block_columns) {
+      return {static_cast<double>(sum_of_block(from, 0, n)) + 0.0, 0};
+    }
     compensated_sum total;
     for (std::int64_t begin = 0; begin < n; begin += block_columns) {
       const std::int64_t end = n - begin < block_columns ? n : begin + block_columns;
@@ -129,7 +144,15 @@ struct gradient_kernels {
       return;
     }
     const gradient g(sum, scale);
-    map_source(two_rows<T>{y, dy}, n, dx, stream, [&](const typename two_rows<T>::pair& v) {
+    const two_rows<T> from{y, dy};
+    if constexpr (std::is_same_v<gradient, softmax_gradient<T>>) {
+      if (scale == 1 && gradient::stays_finite(sum)) {  // as a rule: the same bits with less work
+        map_source(from, n, dx, stream,
+                   [&](const typename two_rows<T>::pair& v) { return g.unscaled(v); });
+        return;
+      }
+    }
+    map_source(from, n, dx, stream, [&](const typename two_rows<T>::pair& v) {
       const V r = g(v);
       return V::select(unordered(r, r), nan, r);
     });

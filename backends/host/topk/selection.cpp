@@ -18,9 +18,9 @@ namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
 namespace host {
 
-/// An element as a key that orders like the result, larger first, and its column. It has digits of 8
-/// bits, the least significant first, of a number that is smaller for what stands before; digit i is
-/// in word_of(i).
+/// An element as a key that orders like the result, larger first, and its column. It has digits of
+/// 8 bits, the least significant first, of a number that is smaller for what stands before; digit i
+/// is in word_of(i).
 struct wide_entry {
   std::uint64_t key;
   std::int64_t at;
@@ -112,8 +112,7 @@ unsigned differing_digits(const Entry* entries, std::int64_t n) {
 /// `room`, which holds as many.
 template <class Entry>
 Entry* sort_by_digits(Entry* from, Entry* room, std::int64_t n, int first) {
-  for (unsigned left = differing_digits(from, n) >> first << first; left != 0;
-       left &= left - 1) {
+  for (unsigned left = differing_digits(from, n) >> first << first; left != 0; left &= left - 1) {
     const int d = std::countr_zero(left);
     std::int64_t starts[256] = {};
     for (std::int64_t i = 0; i < n; ++i) {
@@ -169,7 +168,8 @@ std::size_t selection::bytes(std::int64_t cols, std::int64_t k, std::int64_t lan
   const auto groups = static_cast<std::size_t>(group_count(std::min(cols, chunk_columns), lanes));
   return 2 * round_up(groups * element) + round_up(capacity * element) +
          round_up(capacity * sizeof(std::int64_t)) +
-         2 * round_up(capacity * (packs(computed, cols) ? sizeof(packed_entry) : sizeof(wide_entry)));
+         2 * round_up(capacity *
+                      (packs(computed, cols) ? sizeof(packed_entry) : sizeof(wide_entry)));
 }
 
 selection::selection(const typed_kernels& kernels, std::int64_t lanes, std::int64_t cols,
