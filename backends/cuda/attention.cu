@@ -6,9 +6,22 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
+/// Blocks of a chunk run together, as many as the keys have work for. A row's bits do not know how
+/// many: those without keys add nothing.
 template <class In, class Shape>
 void run_few(executor& on, const core::attention_problem& p) {
-  run_with_parts<In, Shape>(on, p, Shape::chunk_keys, attention_few<In, Shape>);
+  const std::int64_t keys = p.most_keys();
+  int blocks = 1;
+  while (blocks < Shape::most_blocks && 2 * blocks <= on.properties.cluster_blocks &&
+         blocks * Shape::block_keys < keys) {
+    blocks *= 2;
+  }
+  const auto parts =
+      make_parts<float>(on, p, std::int64_t{blocks} * Shape::block_keys, Shape::rows, blocks);
+  launch_clusters(on.stream, attention_few<In, Shape>,
+                  p.q.batches * p.k.heads * parts.blocks * parts.chunks, blocks, Shape::threads,
+                  Shape::shared_bytes, p, parts, attention_way::of(p));
+  combine_chunks<In>(on, p, parts);
 }
 template <class In, class Shape>
 void run_tiles(executor& on, const core::attention_problem& p, std::int64_t chunk_keys) {
@@ -32,13 +45,13 @@ bool run_by_matrix_unit(executor& on, const core::attention_problem& p) {
                   : run_few<In, few_shape<256, 2, 3, 2>>(on, p);
     return true;
   }
+  const std::int64_t chunk_keys = rows <= some ? 1024 : 0;
 #if SOFTFOLD_CUDA_HAS_GROUPS
-  if (rows > some && goes_by_groups<In>(on, p)) {
-    run_by_groups<In>(on, p);
+  if (goes_by_groups<In>(on, p)) {
+    run_by_groups<In>(on, p, chunk_keys);
     return true;
   }
 #endif
-  const std::int64_t chunk_keys = rows <= some ? 1024 : 0;
   dims <= 64    ? run_tiles<In, tile_shape<64, 4, 2, 3>>(on, p, chunk_keys)
   : dims <= 128 ? run_tiles<In, tile_shape<128, 4, 2, 2>>(on, p, chunk_keys)
                 : run_tiles<In, tile_shape<256, 4, 1, 2>>(on, p, chunk_keys);

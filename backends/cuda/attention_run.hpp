@@ -42,7 +42,7 @@ void run_with_parts(executor& on, const core::attention_problem& p, std::int64_t
 
 /// For compute capability 9.0; see attention_groups.cu.
 template <class In>
-void run_by_groups(executor& on, const core::attention_problem& p);
+void run_by_groups(executor& on, const core::attention_problem& p, std::int64_t chunk_keys);
 
 /// Whether it is for a problem. Products add up in the matrix unit there, which does not round, it
 /// cuts off: that would show after more keys.

@@ -34,21 +34,19 @@ struct tile_shape {
   static constexpr int shared_bytes = q_bytes + 2 * k_bytes + range_bytes;
 };
 
-/// Products of the warp's queries with a tile's keys.
+/// Products of the warp's queries with a tile's keys. Where few of them go on at a time each is the
+/// sum of two.
 template <class In, class Shape>
 __device__ inline void multiply_keys(std::uint32_t queries, std::uint32_t keys,
                                      float (&s)[Shape::groups][Shape::keys / 8][4]) {
   constexpr int groups = Shape::groups;
+  constexpr int columns = Shape::keys / 8;
+  constexpr int chains = groups * columns <= 2 ? 2 : 1;
   const int lane = static_cast<int>(threadIdx.x) % 32;
+  float own[chains][groups][columns][4];
 #pragma unroll
-  for (int g = 0; g < groups; ++g) {
-#pragma unroll
-    for (int c = 0; c < Shape::keys / 8; ++c) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        s[g][c][i] = 0;
-      }
-    }
+  for (int i = 0; i < chains * groups * columns * 4; ++i) {
+    own[i / (groups * columns * 4)][i / (columns * 4) % groups][i / 4 % columns][i % 4] = 0;
   }
 #pragma unroll
   for (int d = 0; d < Shape::dims / 16; ++d) {
@@ -58,14 +56,24 @@ __device__ inline void multiply_keys(std::uint32_t queries, std::uint32_t keys,
       load_matrices(q[g], queries + Shape::tile::at(16 * g + lane % 16, 2 * d + lane / 16));
     }
 #pragma unroll
-    for (int c = 0; c < Shape::keys / 16; ++c) {
+    for (int c = 0; c < columns / 2; ++c) {
       std::uint32_t k[4];
       load_matrices(
           k, keys + Shape::tile::at(16 * c + lane % 8 + lane / 16 * 8, 2 * d + lane / 8 % 2));
 #pragma unroll
       for (int g = 0; g < groups; ++g) {
-        multiply_add<In>(s[g][2 * c], q[g], k[0], k[1]);
-        multiply_add<In>(s[g][2 * c + 1], q[g], k[2], k[3]);
+        multiply_add<In>(own[d % chains][g][2 * c], q[g], k[0], k[1]);
+        multiply_add<In>(own[d % chains][g][2 * c + 1], q[g], k[2], k[3]);
+      }
+    }
+  }
+#pragma unroll
+  for (int g = 0; g < groups; ++g) {
+#pragma unroll
+    for (int c = 0; c < columns; ++c) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        s[g][c][i] = chains == 1 ? own[0][g][c][i] : own[0][g][c][i] + own[chains - 1][g][c][i];
       }
     }
   }

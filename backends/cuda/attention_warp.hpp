@@ -56,6 +56,7 @@ struct attention_block {
   core::attention_sequence in;
   std::int64_t key_head;
   std::int64_t chunk;
+  int rank;                ///< among the blocks of the chunk
   std::int64_t first_row;  ///< of the rows of the key head
   std::int64_t all_rows;
 
@@ -71,6 +72,9 @@ struct attention_block {
     const auto blocks = static_cast<std::uint32_t>(parts.blocks);
     const auto heads = static_cast<std::uint32_t>(p.k.heads);
     attention_block b{};
+    const auto each = static_cast<std::uint32_t>(parts.blocks_each);
+    b.rank = static_cast<int>(block % each);
+    block /= each;
     b.chunk = block % chunks;
     block /= chunks;
     std::int64_t row_block = block % blocks;
@@ -161,26 +165,6 @@ __device__ inline void store_columns(const tensor_ref& out, std::int64_t to, int
   }
 }
 
-/// What a row's sums become on their way out.
-struct attention_output {
-  bool is_product;  ///< with `factor`; else `value`
-  float factor;
-  float value;
-
-  __device__ static attention_output of(const core::attention_problem& p,
-                                        const core::attention_finish<float>& finish) {
-    if (p.folds) {
-      const max_sum<float>& s = finish.both.whole;
-      return {s.max == s.max && s.sum == s.sum && s.max != infinity<float>, finish.both.first,
-              std::numeric_limits<float>::quiet_NaN()};
-    }
-    return {finish.result.ordinary, finish.both.first / finish.result.sum, finish.result.value};
-  }
-  [[nodiscard]] __device__ float operator()(float sum) const {
-    return is_product ? factor == 0 ? 0.0F : sum * factor : value;
-  }
-};
-
 /// A row whose scores or values a product of matrices cannot take, because they are infinite or
 /// NaN: by one warp, a key after the other, each weight of 0 left out.
 template <class In>
@@ -255,11 +239,12 @@ __device__ __noinline__ void attend_by_key(const core::attention_problem& p,
   if (lane == 0) {
     core::write_attention_state(p, row.batch, row.head, row.token, finish.both.whole);
   }
+  const auto output = attention_output<float>::of(p, finish);
   const std::int64_t to = core::offset_of(p.out, row.batch, row.head, row.token);
 #pragma unroll
   for (int i = 0; i < most_values; ++i) {
     if (lane + i * 32 < v_dim) {
-      store_value<In>(p.out, to + lane + i * 32, finish.value(p, o[i]));
+      store_value<In>(p.out, to + lane + i * 32, output(o[i]));
     }
   }
 }
@@ -427,7 +412,7 @@ struct warp_rows {
         if (lane % 4 == 0) {
           core::write_attention_state(p, in.batch, head, token, finish.both.whole);
         }
-        auto output = attention_output::of(p, finish);
+        auto output = attention_output<float>::of(p, finish);
         output.factor *= one;
         const std::int64_t to = core::offset_of(p.out, in.batch, head, token);
 #pragma unroll

@@ -336,6 +336,7 @@ __global__ void __launch_bounds__(threads)
     const core::attention_row<A>& at = memory.row[own_row + r];
     const auto finish =
         core::attention_finish<A>::of(p, at.head, core::public_state(max, static_cast<A>(sum)));
+    const auto output = attention_output<A>::of(p, finish);
     if (column == 0) {
       core::write_attention_state(p, at.batch, at.head, at.token, finish.both.whole);
     }
@@ -343,7 +344,7 @@ __global__ void __launch_bounds__(threads)
 #pragma unroll
     for (int c = 0; c < Shape::own_columns; ++c) {
       if (column + c * Shape::column_threads < v_dim) {
-        store_value<In>(p.out, to + c * Shape::column_threads, finish.value(p, o[r][c]));
+        store_value<In>(p.out, to + c * Shape::column_threads, output(o[r][c]));
       }
     }
   }

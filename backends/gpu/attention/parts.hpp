@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
@@ -28,6 +29,7 @@ struct attention_parts {
   A* weighted;  ///< [chunk][row][v_dim]
   std::int64_t chunks;
   std::int64_t chunk_keys;
+  int blocks_each;      ///< that make a chunk's state together, each of its share of the keys
   std::int64_t blocks;  ///< of rows, for each key head of a batch
 };
 
@@ -50,15 +52,39 @@ __device__ inline void store_value(const tensor_ref& out, std::int64_t at, arith
   }
 }
 
+/// What a row's sums become on their way out, by every kernel: a product with the quotient, as
+/// division of each would cost more.
+template <class A>
+struct attention_output {
+  bool is_product;  ///< with `factor`; else `value`
+  A factor;
+  A value;
+
+  __device__ static attention_output of(const core::attention_problem& p,
+                                        const core::attention_finish<A>& finish) {
+    if (p.folds) {
+      const max_sum<A>& s = finish.both.whole;
+      return {s.max == s.max && s.sum == s.sum && s.max != infinity<A>, finish.both.first,
+              std::numeric_limits<A>::quiet_NaN()};
+    }
+    return {finish.result.ordinary, finish.both.first / finish.result.sum, finish.result.value};
+  }
+  [[nodiscard]] __device__ A operator()(A sum) const {
+    const A y = factor == A{0} ? A{0} : sum * factor;
+    return is_product ? canonical(y) : value;
+  }
+};
+
 /// The chunks of a problem's keys, `chunk_keys` in each, or all in one if that is 0; their memory
 /// is the executor's.
 template <class A>
 attention_parts<A> make_parts(executor& on, const core::attention_problem& p,
-                              std::int64_t chunk_keys, int rows_of_block) {
+                              std::int64_t chunk_keys, int rows_of_block, int blocks_each = 1) {
   const std::int64_t keys = p.most_keys();
   attention_parts<A> parts{};
   parts.chunk_keys = chunk_keys == 0 || keys == 0 ? (keys == 0 ? 1 : keys) : chunk_keys;
   parts.chunks = keys == 0 ? 1 : divide_up(keys, parts.chunk_keys);
+  parts.blocks_each = blocks_each;
   parts.blocks = core::attention_sequence::most_blocks(p, rows_of_block);
   if (parts.chunks > 1) {
     const std::int64_t rows = p.rows();
@@ -211,6 +237,7 @@ __global__ void __launch_bounds__(combine_threads)
     const double sum = over_block(1, own_sum, [](double a, double b) { return a + b; });
     const auto finish = core::attention_finish<A>::of(
         p, head, core::public_state(static_cast<A>(top), static_cast<A>(sum)));
+    const auto output = attention_output<A>::of(p, finish);
     if (first == 0 && thread == 0) {
       core::write_attention_state(p, batch, head, token, finish.both.whole);
     }
@@ -220,7 +247,7 @@ __global__ void __launch_bounds__(combine_threads)
       for (int s = 1; s < shares; ++s) {
         whole += memory.totals[place + s * columns * most_width];
       }
-      store_value<In>(p.out, to + first + i, finish.value(p, static_cast<A>(whole)));
+      store_value<In>(p.out, to + first + i, output(static_cast<A>(whole)));
     }
   }
 }
