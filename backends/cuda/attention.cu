@@ -6,22 +6,9 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// Blocks of a chunk run together, as many as the keys have work for. A row's bits do not know how
-/// many: those without keys add nothing.
 template <class In, class Shape>
 void run_few(executor& on, const core::attention_problem& p) {
-  const std::int64_t keys = p.most_keys();
-  int blocks = 1;
-  while (blocks < Shape::most_blocks && 2 * blocks <= on.properties.cluster_blocks &&
-         blocks * Shape::block_keys < keys) {
-    blocks *= 2;
-  }
-  const auto parts =
-      make_parts<float>(on, p, std::int64_t{blocks} * Shape::block_keys, Shape::rows, blocks);
-  launch_clusters(on.stream, attention_few<In, Shape>,
-                  p.q.batches * p.k.heads * parts.blocks * parts.chunks, blocks, Shape::threads,
-                  Shape::shared_bytes, p, parts, attention_way::of(p));
-  combine_chunks<In>(on, p, parts);
+  run_with_parts<In, Shape>(on, p, Shape::chunk_keys, attention_few<In, Shape>);
 }
 template <class In, class Shape>
 void run_tiles(executor& on, const core::attention_problem& p, std::int64_t chunk_keys) {

@@ -6,7 +6,6 @@
 #pragma once
 
 #include "attention_tiles.hpp"
-#include "hopper.hpp"
 
 #include <cstdint>
 
@@ -15,7 +14,7 @@ inline namespace SOFTFOLD_BACKEND {
 
 /// Dimensions, rounded up; warps of a block; steps that a warp's copies are ahead; blocks on a
 /// multiprocessor.
-template <int dims_, int warps_, int steps_, int resident_, int block_keys_ = 512>
+template <int dims_, int warps_, int steps_, int resident_, int chunk_keys_ = 512>
 struct few_shape {
   static constexpr int dims = dims_;
   static constexpr int warps = warps_;
@@ -25,9 +24,8 @@ struct few_shape {
   static constexpr int groups = 1;
   static constexpr int rows = 16;
   static constexpr int keys = 16;
-  static constexpr int block_keys = block_keys_;
-  static constexpr int warp_keys = block_keys / warps;
-  static constexpr int most_blocks = 32 / warps < 8 ? 32 / warps : 8;  ///< of a chunk
+  static constexpr int chunk_keys = chunk_keys_;
+  static constexpr int warp_keys = chunk_keys / warps;
   using tile = matrix_tile<dims>;
 
   static constexpr int tile_bytes = tile::bytes(keys);
@@ -44,7 +42,6 @@ struct few_memory {
   key_range ranges[Shape::rows];
   float max[Shape::warps][Shape::rows];
   double sum[Shape::warps][Shape::rows];
-  unsigned careful;  ///< rows that attend_by_key is for
 };
 
 template <class In, class Shape>
@@ -69,10 +66,6 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
   const int chunk_past = in.keys - chunk_begin < parts.chunk_keys
                              ? static_cast<int>(in.keys > chunk_begin ? in.keys : chunk_begin)
                              : chunk_begin + static_cast<int>(parts.chunk_keys);
-  const int block_begin = chunk_begin + block.rank * Shape::block_keys;
-  if (thread == 0) {
-    memory.careful = 0;
-  }
   if (thread < Shape::rows) {
     const int last = rows_here - 1;
     memory.ranges[thread] =
@@ -99,10 +92,11 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
   // Keys of the warp that some rows have, and that all have.
   const key_range own_row = memory.ranges[lane % Shape::rows];
   const bool own_live = own_row.first < own_row.end;
-  const int warp_begin = block_begin + warp * Shape::warp_keys;
+  const int warp_begin = chunk_begin + warp * Shape::warp_keys;
   const int warp_past = warp_begin + Shape::warp_keys;
   int first = __reduce_min_sync(0xffffffffU, own_live ? own_row.first : warp_past);
   int end = __reduce_max_sync(0xffffffffU, own_live ? own_row.end : warp_begin);
+  const bool is_empty = first >= end;  // of the chunk
   const int all_first = __reduce_max_sync(0xffffffffU, own_row.first);
   const int all_end = __reduce_min_sync(0xffffffffU, own_row.end);
   first = first < warp_begin ? warp_begin : first / Shape::keys * Shape::keys;
@@ -168,7 +162,7 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
     synchronize_warp();
   }
 
-  // What the chunk's warps have is combined by all of its blocks, each some rows' and columns'.
+  // The warps' states in their order.
   auto* const sums = reinterpret_cast<float*>(shared + warp * Shape::ring_bytes);
   constexpr int row_floats = few_memory<Shape>::row_floats;
 #pragma unroll
@@ -177,108 +171,81 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
     whole += shuffle_xor(whole, 1);
     whole += shuffle_xor(whole, 2);
     const int row = 8 * h + lane / 4;
-    const float max = rows.max[0][h];
-    bool finite = true;
-#pragma unroll
-    for (int c = 0; c < Shape::dims / 8; ++c) {
-      const float first_value = rows.o[0][c][2 * h];
-      const float second_value = rows.o[0][c][2 * h + 1];
-      finite = finite && first_value - first_value == 0 && second_value - second_value == 0;
-      *reinterpret_cast<float2*>(sums + row * row_floats + 8 * c + lane % 4 * 2) =
-          make_float2(first_value, second_value);
-    }
-    const float top = max * way.unit;
-    if (top == infinity<float> || (top == -infinity<float> && max != top) ||
-        (whole == whole && !finite)) {
-      atomicOr(&memory.careful, 1U << row);
-    }
     if (lane % 4 == 0) {
-      memory.max[warp][row] = max;
+      memory.max[warp][row] = rows.max[0][h];
       memory.sum[warp][row] = whole;
     }
+#pragma unroll
+    for (int c = 0; c < Shape::dims / 8; ++c) {
+      *reinterpret_cast<float2*>(sums + row * row_floats + 8 * c + lane % 4 * 2) =
+          make_float2(rows.o[0][c][2 * h], rows.o[0][c][2 * h + 1]);
+    }
   }
-  cluster_or_block::synchronize();
+  __syncthreads();
   constexpr float one = weight_exponent<In> == 0 ? 1.0F : 0x1p-15F;
   const auto v_dim = static_cast<int>(p.v.dim);
-  const int states = parts.blocks_each * Shape::warps;
-  unsigned careful = lane < parts.blocks_each ? cluster_or_block::load(&memory.careful, lane) : 0U;
-  careful = __reduce_or_sync(0xffffffffU, careful);
-  const int column_groups = (v_dim + 31) / 32;
 #pragma unroll 1
-  for (int unit = block.rank * Shape::warps + warp; unit < rows_here * column_groups;
-       unit += states) {
-    const int row = unit / column_groups;
-    const int column = unit % column_groups * 32 + lane;
-    if ((careful >> row & 1U) != 0) {
-      continue;
+  for (int row = warp; row < rows_here; row += Shape::warps) {
+    float top = -infinity<float>;
+#pragma unroll
+    for (int w = 0; w < Shape::warps; ++w) {
+      top = fmaxf(top, memory.max[w][row]);
     }
-    // A lane has the state of one warp.
-    float max = -infinity<float>;
+    float factors[Shape::warps];
     double sum = 0;
-    if (lane < states) {
-      max = cluster_or_block::load(&memory.max[lane % Shape::warps][row], lane / Shape::warps);
-      sum = cluster_or_block::load(&memory.sum[lane % Shape::warps][row], lane / Shape::warps);
-    }
-    float top = max;
 #pragma unroll
-    for (int mask = 16; mask > 0; mask /= 2) {
-      top = fmaxf(top, shuffle_xor(top, mask));
+    for (int w = 0; w < Shape::warps; ++w) {
+      const float max = memory.max[w][row];
+      factors[w] = max == top                ? 1.0F
+                   : max == -infinity<float> ? 0.0F
+                                             : fast_exp2((max - top) * way.unit_2);
+      sum += memory.sum[w][row] * static_cast<double>(factors[w]);
     }
-    const float factor = max == top                ? 1.0F
-                         : max == -infinity<float> ? 0.0F
-                                                   : fast_exp2((max - top) * way.unit_2);
-    sum *= static_cast<double>(factor * one);
-#pragma unroll
-    for (int mask = 16; mask > 0; mask /= 2) {
-      sum += shuffle_xor(sum, mask);
-    }
-    float whole = 0;
-#pragma unroll 1
-    for (int rank = 0; rank < parts.blocks_each; ++rank) {
+    sum *= static_cast<double>(one);
+    const float max = top * way.unit;
+    const auto weighted = [&](int column) {
+      float whole = 0;
 #pragma unroll
       for (int w = 0; w < Shape::warps; ++w) {
-        const float of_warp = shuffle(factor, rank * Shape::warps + w);
-        const float own =
-            cluster_or_block::load(reinterpret_cast<const float*>(shared + w * Shape::ring_bytes) +
-                                       row * row_floats + (column < v_dim ? column : 0),
-                                   rank);
-        whole += of_warp == 0 ? 0.0F : own * of_warp;
+        const float own = reinterpret_cast<const float*>(
+            shared + w * Shape::ring_bytes)[row * row_floats + column];
+        whole += factors[w] == 0 ? 0.0F : own * factors[w];
       }
-    }
-    top *= way.unit;
+      return whole;
+    };
+    bool by_key = max == infinity<float> || (max == -infinity<float> && top != max);
     if (parts.chunks > 1) {
       const std::int64_t place_of_row = block.place(p, row);
-      if (column == 0) {
-        parts.states[place_of_row] = {static_cast<double>(top), sum};
+      if (lane == 0) {
+        parts.states[place_of_row] = {static_cast<double>(max), sum};
       }
-      if (column < v_dim) {
-        parts.weighted[place_of_row * v_dim + column] = whole * one;
+      for (int column = lane; column < (is_empty ? 0 : v_dim); column += 32) {
+        const float own = weighted(column);
+        by_key = by_key || (own != own && sum == sum);
+        parts.weighted[place_of_row * v_dim + column] = own * one;
       }
-      continue;
+    } else {
+      const std::int64_t head = block.key_head * group + row % group;
+      const std::int64_t token = in.first_query + row / group;
+      const auto finish = core::attention_finish<float>::of(
+          p, head, core::public_state(max, static_cast<float>(sum)));
+      if (lane == 0) {
+        core::write_attention_state(p, in.batch, head, token, finish.both.whole);
+      }
+      auto output = attention_output<float>::of(p, finish);
+      output.factor *= one;
+      const std::int64_t to = core::offset_of(p.out, in.batch, head, token);
+      for (int column = lane; column < v_dim; column += 32) {
+        const float own = weighted(column);
+        by_key = by_key || (own != own && sum == sum);
+        store_value<In>(p.out, to + column, output(own));
+      }
     }
-    const std::int64_t head = block.key_head * group + row % group;
-    const std::int64_t token = in.first_query + row / group;
-    const auto finish = core::attention_finish<float>::of(
-        p, head, core::public_state(top, static_cast<float>(sum)));
-    if (column == 0) {
-      core::write_attention_state(p, in.batch, head, token, finish.both.whole);
-    }
-    auto output = attention_output<float>::of(p, finish);
-    output.factor *= one;
-    if (column < v_dim) {
-      store_value<In>(p.out, core::offset_of(p.out, in.batch, head, token) + column, output(whole));
+    if (ballot(by_key) != 0) {
+      synchronize_warp();
+      attend_by_key<In>(p, parts, Shape::rows, row, memory.ranges[row]);
     }
   }
-  if (block.rank == 0) {
-#pragma unroll 1
-    for (int row = warp; row < rows_here; row += Shape::warps) {
-      if ((careful >> row & 1U) != 0) {
-        attend_by_key<In>(p, parts, Shape::rows, row,
-                          block.keys(block.row(p, row), chunk_begin, chunk_past));
-      }
-    }
-  }
-  cluster_or_block::synchronize();  // others have read what this block has
 }
 
 }  // namespace SOFTFOLD_BACKEND

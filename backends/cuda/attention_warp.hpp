@@ -56,7 +56,6 @@ struct attention_block {
   core::attention_sequence in;
   std::int64_t key_head;
   std::int64_t chunk;
-  int rank;                ///< among the blocks of the chunk
   std::int64_t first_row;  ///< of the rows of the key head
   std::int64_t all_rows;
 
@@ -72,9 +71,6 @@ struct attention_block {
     const auto blocks = static_cast<std::uint32_t>(parts.blocks);
     const auto heads = static_cast<std::uint32_t>(p.k.heads);
     attention_block b{};
-    const auto each = static_cast<std::uint32_t>(parts.blocks_each);
-    b.rank = static_cast<int>(block % each);
-    block /= each;
     b.chunk = block % chunks;
     block /= chunks;
     std::int64_t row_block = block % blocks;

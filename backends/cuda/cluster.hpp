@@ -104,7 +104,7 @@ void launch_cluster_rows(const Job& job, const row_plan& plan, stream_handle str
   constexpr int matrices = Job::fold_type::matrices;
   with_plain_long(job, [&](auto plain) {
     const auto launch = [&](auto kernel) {
-      launch_clusters(stream, kernel, job.fold.source.rows, plan.blocks, plan.threads, 0, job,
+      launch_clusters(stream, kernel, job.fold.source.rows, plan.blocks, plan.threads, job,
                       plan.blocks, plan.part);
     };
     if (plan.vectors == 8) {

@@ -42,37 +42,6 @@ __device__ inline void arrive() { asm volatile("barrier.cluster.arrive.relaxed;"
 /// Waits for all threads' arrival: their blocks run, and their barriers are initialised.
 __device__ inline void wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
 
-/// Waits for all threads of the cluster; what they wrote to shared memory is seen after it.
-__device__ inline void synchronize() {
-  asm volatile(
-      "barrier.cluster.arrive.release;\n"
-      "barrier.cluster.wait.acquire;" ::
-          : "memory");
-}
-
-/// Of the same shared variable of block `rank`.
-__device__ inline float load(const float* shared, int rank) {
-  std::uint32_t from;
-  float value;
-  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(from) : "r"(shared_address(shared)), "r"(rank));
-  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(from) : "memory");
-  return value;
-}
-__device__ inline double load(const double* shared, int rank) {
-  std::uint32_t from;
-  double value;
-  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(from) : "r"(shared_address(shared)), "r"(rank));
-  asm volatile("ld.shared::cluster.f64 %0, [%1];" : "=d"(value) : "r"(from) : "memory");
-  return value;
-}
-__device__ inline unsigned load(const unsigned* shared, int rank) {
-  std::uint32_t from;
-  unsigned value;
-  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(from) : "r"(shared_address(shared)), "r"(rank));
-  asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(value) : "r"(from) : "memory");
-  return value;
-}
-
 }  // namespace cluster
 
 /// A barrier in shared memory that counts arrivals and bytes. Each of its phases ends when
@@ -181,27 +150,6 @@ class transfer_barrier {
 };
 
 #endif
-
-/// Blocks that are clusters where the device has them, else each by itself.
-namespace cluster_or_block {
-
-__device__ inline void synchronize() {
-#if SOFTFOLD_GPU_HOPPER
-  cluster::synchronize();
-#else
-  __syncthreads();
-#endif
-}
-template <class T>
-__device__ inline T load(const T* shared, [[maybe_unused]] int rank) {
-#if SOFTFOLD_GPU_HOPPER
-  return cluster::load(shared, rank);
-#else
-  return *shared;
-#endif
-}
-
-}  // namespace cluster_or_block
 
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold::gpu

@@ -137,15 +137,13 @@ bool launch_together(stream_handle stream, void (*kernel)(Parameters...), std::i
 /// Clusters of `cluster` blocks, also of more than the 8 that any device runs.
 template <class... Parameters>
 void launch_clusters(stream_handle stream, void (*kernel)(Parameters...), std::int64_t clusters,
-                     int cluster, int threads, std::size_t shared_bytes,
-                     std::type_identity_t<Parameters>... arguments) {
-  detail::allow_shared(reinterpret_cast<const void*>(kernel), shared_bytes);
+                     int cluster, int threads, std::type_identity_t<Parameters>... arguments) {
   check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                              cudaFuncAttributeNonPortableClusterSizeAllowed, 1),
         "cudaFuncSetAttribute");
   cudaLaunchAttribute attribute = detail::in_clusters(cluster);
-  detail::start(stream, kernel, clusters * cluster, threads, cluster > 1 ? &attribute : nullptr,
-                shared_bytes, arguments...);
+  detail::start(stream, kernel, clusters * cluster, threads, cluster > 1 ? &attribute : nullptr, 0,
+                arguments...);
 }
 
 }  // namespace SOFTFOLD_BACKEND

@@ -29,7 +29,6 @@ struct attention_parts {
   A* weighted;  ///< [chunk][row][v_dim]
   std::int64_t chunks;
   std::int64_t chunk_keys;
-  int blocks_each;      ///< that make a chunk's state together, each of its share of the keys
   std::int64_t blocks;  ///< of rows, for each key head of a batch
 };
 
@@ -79,12 +78,11 @@ struct attention_output {
 /// is the executor's.
 template <class A>
 attention_parts<A> make_parts(executor& on, const core::attention_problem& p,
-                              std::int64_t chunk_keys, int rows_of_block, int blocks_each = 1) {
+                              std::int64_t chunk_keys, int rows_of_block) {
   const std::int64_t keys = p.most_keys();
   attention_parts<A> parts{};
   parts.chunk_keys = chunk_keys == 0 || keys == 0 ? (keys == 0 ? 1 : keys) : chunk_keys;
   parts.chunks = keys == 0 ? 1 : divide_up(keys, parts.chunk_keys);
-  parts.blocks_each = blocks_each;
   parts.blocks = core::attention_sequence::most_blocks(p, rows_of_block);
   if (parts.chunks > 1) {
     const std::int64_t rows = p.rows();
@@ -111,6 +109,44 @@ struct combine_memory {
   double totals[combine_threads * combined_values<A>];
   double warps[2][combine_threads / 32];
 };
+
+/// Where a row is, given its number among batches, key heads, tokens, heads of the group.
+struct placed_row {
+  std::int64_t batch;
+  std::int64_t head;
+  std::int64_t token;
+  bool exists;  ///< packed sequences may leave tokens out
+
+  __device__ static placed_row of(const core::attention_problem& p, std::int64_t row) {
+    const std::int64_t group = p.group();
+    const std::int64_t all_rows = group * p.q.tokens;
+    const std::int64_t pair = row / all_rows;
+    const std::int64_t within = row % all_rows;
+    const std::int64_t batch = pair / p.k.heads;
+    const std::int64_t token = within / group;
+    return {batch, pair % p.k.heads * group + within % group, token,
+            core::attention_sequence::with_token(p, batch, token).queries != 0};
+  }
+};
+
+/// A chunk's weighted sum of `width` columns, added to a row's.
+template <int width, class A, int most>
+__device__ inline void add_chunk(const A* from, double factor, double (&weighted)[most]) {
+  A values[width];
+  if constexpr (width == 1) {
+    values[0] = *from;
+  } else {
+    const block16 vector = load_vector<true>(reinterpret_cast<const block16*>(from));
+#pragma unroll
+    for (int i = 0; i < width; ++i) {
+      values[i] = element_of<A>(vector, i);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < width; ++i) {
+    weighted[i] += factor == 0 ? 0.0 : factor * static_cast<double>(values[i]);
+  }
+}
 
 /// The sums over a row's chunks, in one order, of `width` columns from `column` on, which threads
 /// with the same column have in turn.
@@ -145,22 +181,7 @@ __device__ inline void combine_columns(const attention_parts<A>& parts, std::int
     const A* const from = parts.weighted + (begin * rows + row) * v_dim + column;
 #pragma unroll 4
     for (int c = share; c < count; c += shares) {
-      const double of_chunk = memory.factors[c];
-      A values[width];
-      if constexpr (width == 1) {
-        values[0] = from[c * rows * v_dim];
-      } else {
-        const block16 vector =
-            load_vector<true>(reinterpret_cast<const block16*>(from + c * rows * v_dim));
-#pragma unroll
-        for (int i = 0; i < width; ++i) {
-          values[i] = element_of<A>(vector, i);
-        }
-      }
-#pragma unroll
-      for (int i = 0; i < width; ++i) {
-        weighted[i] += of_chunk == 0 ? 0.0 : of_chunk * static_cast<double>(values[i]);
-      }
+      add_chunk<width>(from + c * rows * v_dim, memory.factors[c], weighted);
     }
   }
 }
@@ -177,14 +198,8 @@ __global__ void __launch_bounds__(combine_threads)
   const auto thread = static_cast<int>(threadIdx.x);
   const std::int64_t row = blockIdx.x;
   const std::int64_t rows = gridDim.x;
-  const std::int64_t group = p.group();
-  const std::int64_t all_rows = group * p.q.tokens;
-  const std::int64_t pair = row / all_rows;
-  const std::int64_t within = row % all_rows;
-  const std::int64_t batch = pair / p.k.heads;
-  const std::int64_t head = pair % p.k.heads * group + within % group;
-  const std::int64_t token = within / group;
-  if (core::attention_sequence::with_token(p, batch, token).queries == 0) {
+  const auto at = placed_row::of(p, row);
+  if (!at.exists) {
     return;
   }
   const int v_dim = static_cast<int>(p.v.dim);
@@ -220,7 +235,7 @@ __global__ void __launch_bounds__(combine_threads)
   }
   const double top = over_block(0, own_top, [](double a, double b) { return a > b ? a : b; });
 
-  const std::int64_t to = core::offset_of(p.out, batch, head, token);
+  const std::int64_t to = core::offset_of(p.out, at.batch, at.head, at.token);
   for (int first = 0; first < v_dim; first += columns * width) {
     const int column = first + thread % columns * width;
     double own_sum = 0;
@@ -236,10 +251,10 @@ __global__ void __launch_bounds__(combine_threads)
     // The barrier in it is for the totals, too.
     const double sum = over_block(1, own_sum, [](double a, double b) { return a + b; });
     const auto finish = core::attention_finish<A>::of(
-        p, head, core::public_state(static_cast<A>(top), static_cast<A>(sum)));
+        p, at.head, core::public_state(static_cast<A>(top), static_cast<A>(sum)));
     const auto output = attention_output<A>::of(p, finish);
     if (first == 0 && thread == 0) {
-      core::write_attention_state(p, batch, head, token, finish.both.whole);
+      core::write_attention_state(p, at.batch, at.head, at.token, finish.both.whole);
     }
     for (int i = thread; i < columns * width && first + i < v_dim; i += combine_threads) {
       const int place = i / width * most_width + i % width;
@@ -252,11 +267,90 @@ __global__ void __launch_bounds__(combine_threads)
   }
 }
 
+/// The most chunks that lanes of a row have one each of, and the columns that such rows need.
+constexpr int few_chunks = 8;
+template <class A>
+inline bool has_few_chunks(const core::attention_problem& p, const attention_parts<A>& parts) {
+  return parts.chunks <= few_chunks && p.v.dim % combined_values<A> == 0 &&
+         p.v.dim > 4 * combined_values<A> &&
+         p.v.dim <= combine_threads / few_chunks * combined_values<A>;
+}
+
+/// Rows of few chunks: `lanes_each` threads have a row. The same bits as by
+/// attention_combine_chunks, which adds in the same order.
+template <class In>
+__global__ void __launch_bounds__(combine_threads)
+    attention_combine_few(const core::attention_problem p,
+                          const attention_parts<arithmetic_t<In>> parts, int lanes_each) {
+  using A = arithmetic_t<In>;
+  constexpr int width = combined_values<A>;
+  const auto thread = static_cast<int>(threadIdx.x);
+  const std::int64_t rows = p.rows();
+  const std::int64_t own_row =
+      std::int64_t{blockIdx.x} * (combine_threads / lanes_each) + thread / lanes_each;
+  const std::int64_t row = own_row < rows ? own_row : rows - 1;
+  const auto at = placed_row::of(p, row);
+  const int v_dim = static_cast<int>(p.v.dim);
+  const int column = thread % lanes_each * width;
+  const int chunk = thread % few_chunks;
+  wait_for_launch_before();
+  max_sum<double> s{-infinity<double>, 0};
+  if (chunk < parts.chunks) {
+    s = parts.states[chunk * rows + row];
+  }
+  double top = s.max > -infinity<double> ? s.max : -infinity<double>;
+#pragma unroll
+  for (int mask = few_chunks / 2; mask > 0; mask /= 2) {
+    const double other = shuffle_xor(top, mask);
+    top = top > other ? top : other;
+  }
+  const double factor = s.sum == 0 ? 0.0 : s.max == top ? 1.0 : exp(s.max - top);
+  double sum = s.sum == 0 ? 0.0 : s.sum * factor;
+#pragma unroll
+  for (int mask = few_chunks / 2; mask > 0; mask /= 2) {
+    sum += shuffle_xor(sum, mask);
+  }
+  double weighted[width] = {};
+  const A* const from = parts.weighted + row * v_dim + (column < v_dim ? column : 0);
+#pragma unroll
+  for (int c = 0; c < few_chunks; ++c) {
+    const double of_chunk = shuffle_xor(factor, chunk ^ c);
+    if (c < parts.chunks) {
+      add_chunk<width>(from + c * rows * v_dim, of_chunk, weighted);
+    }
+  }
+  if (own_row >= rows || !at.exists || column >= v_dim) {
+    return;
+  }
+  const auto finish = core::attention_finish<A>::of(
+      p, at.head, core::public_state(static_cast<A>(top), static_cast<A>(sum)));
+  const auto output = attention_output<A>::of(p, finish);
+  if (column == 0) {
+    core::write_attention_state(p, at.batch, at.head, at.token, finish.both.whole);
+  }
+  const std::int64_t to = core::offset_of(p.out, at.batch, at.head, at.token) + column;
+#pragma unroll
+  for (int i = 0; i < width; ++i) {
+    store_value<In>(p.out, to + i, output(static_cast<A>(weighted[i])));
+  }
+}
+
 /// After the chunks' kernel, if there are several.
 template <class In>
 void combine_chunks(executor& on, const core::attention_problem& p,
                     const attention_parts<arithmetic_t<In>>& parts) {
-  if (parts.chunks > 1) {
+  if (parts.chunks == 1) {
+    return;
+  }
+  if (has_few_chunks(p, parts)) {
+    int lanes_each = few_chunks;
+    while (lanes_each * combined_values<arithmetic_t<In>> < p.v.dim) {
+      lanes_each *= 2;
+    }
+    launch_next(on.stream, attention_combine_few<In>,
+                divide_up(p.rows(), combine_threads / lanes_each), combine_threads, 0, p, parts,
+                lanes_each);
+  } else {
     launch_next(on.stream, attention_combine_chunks<In>, p.rows(), combine_threads, 0, p, parts);
   }
 }
