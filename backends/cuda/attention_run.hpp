@@ -51,7 +51,7 @@ bool goes_by_groups([[maybe_unused]] executor& on,
                     [[maybe_unused]] const core::attention_problem& p) {
 #if SOFTFOLD_CUDA_HAS_GROUPS
   const attention_way way = attention_way::of(p);
-  constexpr std::int64_t most_keys = std::is_same_v<In, half> ? 1 << 16 : 1 << 19;
+  constexpr std::int64_t most_keys = std::is_same_v<In, half> ? 1 << 15 : 1 << 18;
   if (way.edited || !way.in_pieces || p.most_keys() > most_keys) {
     return false;
   }
