@@ -66,11 +66,6 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
   const int chunk_past = in.keys - chunk_begin < parts.chunk_keys
                              ? static_cast<int>(in.keys > chunk_begin ? in.keys : chunk_begin)
                              : chunk_begin + static_cast<int>(parts.chunk_keys);
-  if (thread < Shape::rows) {
-    const int last = rows_here - 1;
-    memory.ranges[thread] =
-        block.keys(block.row(p, thread < last ? thread : last), chunk_begin, chunk_past);
-  }
   const auto queries = static_cast<std::uint32_t>(__cvta_generic_to_shared(query_memory));
   const auto group = static_cast<int>(p.group());
   {
@@ -87,10 +82,13 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
     }
     end_copies();
   }
-  __syncthreads();
-
-  // Keys of the warp that some rows have, and that all have.
-  const key_range own_row = memory.ranges[lane % Shape::rows];
+  // Keys of the warp that some rows have, and that all have. Every warp finds out by itself, and
+  // begins to read.
+  const int row_of_lane = lane % Shape::rows < rows_here ? lane % Shape::rows : rows_here - 1;
+  const key_range own_row = block.keys(block.row(p, row_of_lane), chunk_begin, chunk_past);
+  if (thread < Shape::rows) {
+    memory.ranges[thread] = own_row;
+  }
   const bool own_live = own_row.first < own_row.end;
   const int warp_begin = chunk_begin + warp * Shape::warp_keys;
   const int warp_past = warp_begin + Shape::warp_keys;
@@ -131,7 +129,7 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
     load();
   }
   wait_for_copies_but<Shape::steps - 1>();
-  __syncthreads();  // the queries are there
+  __syncthreads();  // the queries and the ranges are there
 
   warp_rows<In, 1, Shape::dims / 8> rows;
   rows.clear();
