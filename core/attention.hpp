@@ -163,6 +163,17 @@ struct attention_sequence {
     return {
         0, number, query, queries > 0 ? queries : 0, key, keys < 0 ? 0 : keys > most ? most : keys};
   }
+  /// Keys that exist as far as lengths go.
+  [[nodiscard]] SOFTFOLD_HD std::int64_t live_keys(const attention_problem& p) const {
+    const attention_options& o = p.options;
+    if (o.key_lengths.data == nullptr) {
+      return keys;
+    }
+    // A length is data: no difference of it leaves 64 bits.
+    const std::int64_t length = integer_at(o.key_lengths.data, o.key_lengths.type, number);
+    const std::int64_t live = length < o.key_offset ? 0 : length - o.key_offset;
+    return live < keys ? live : keys;
+  }
   /// That of a token of a batch; without queries if there is none.
   SOFTFOLD_HD static attention_sequence with_token(const attention_problem& p, std::int64_t batch,
                                                    std::int64_t token) {

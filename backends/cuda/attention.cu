@@ -8,11 +8,14 @@ inline namespace SOFTFOLD_BACKEND {
 
 template <class In, class Shape>
 void run_few(executor& on, const core::attention_problem& p) {
-  run_with_parts<In, Shape>(on, p, Shape::chunk_keys, attention_few<In, Shape>);
+  const std::int64_t chunks = chunk_length::most_chunks(p.most_keys());
+  run_with_parts<In, Shape>(on, p, parts_of<float>(on, p, chunks, 0, Shape::rows),
+                            attention_few<In, Shape>);
 }
 template <class In, class Shape>
 void run_tiles(executor& on, const core::attention_problem& p, std::int64_t chunk_keys) {
-  run_with_parts<In, Shape>(on, p, chunk_keys, attention_tiles<In, Shape>);
+  run_with_parts<In, Shape>(on, p, parts_of_keys<float>(on, p, chunk_keys, Shape::rows),
+                            attention_tiles<In, Shape>);
 }
 
 /// False, and nothing is launched, if the problem is not for the matrix unit. By a key head's rows

@@ -12,9 +12,25 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
+/// Keys of a chunk, by what a sequence has itself: many are more work than there are blocks for,
+/// and few chunks are less to combine.
+struct chunk_length {
+  static constexpr int few = 512;
+  static constexpr int many = 2048;
+  static constexpr std::int64_t most_for_few = 8192;
+
+  SOFTFOLD_HD static int of(std::int64_t keys) { return keys <= most_for_few ? few : many; }
+  /// Chunks of a sequence of at most so many keys.
+  static std::int64_t most_chunks(std::int64_t keys) {
+    const std::int64_t of_few = divide_up(keys < most_for_few ? keys : most_for_few, few);
+    const std::int64_t of_many = keys <= most_for_few ? 0 : divide_up(keys, many);
+    return of_few > of_many ? of_few : of_many;
+  }
+};
+
 /// Dimensions, rounded up; warps of a block; steps that a warp's copies are ahead; blocks on a
 /// multiprocessor.
-template <int dims_, int warps_, int steps_, int resident_, int chunk_keys_ = 512>
+template <int dims_, int warps_, int steps_, int resident_>
 struct few_shape {
   static constexpr int dims = dims_;
   static constexpr int warps = warps_;
@@ -24,8 +40,8 @@ struct few_shape {
   static constexpr int groups = 1;
   static constexpr int rows = 16;
   static constexpr int keys = 16;
-  static constexpr int chunk_keys = chunk_keys_;
-  static constexpr int warp_keys = chunk_keys / warps;
+  static constexpr int turn_keys = warps * keys;
+  static_assert(chunk_length::few % turn_keys == 0);
   using tile = matrix_tile<dims>;
 
   static constexpr int tile_bytes = tile::bytes(keys);
@@ -62,10 +78,12 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
   }
   const core::attention_sequence& in = block.in;
   const auto rows_here = static_cast<int>(block.all_rows);
-  const int chunk_begin = static_cast<int>(block.chunk * parts.chunk_keys);
-  const int chunk_past = in.keys - chunk_begin < parts.chunk_keys
-                             ? static_cast<int>(in.keys > chunk_begin ? in.keys : chunk_begin)
-                             : chunk_begin + static_cast<int>(parts.chunk_keys);
+  const std::int64_t live_keys = in.live_keys(p);
+  const int chunk_keys = chunk_length::of(live_keys);
+  const auto past = static_cast<int>(live_keys);
+  const std::int64_t chunk_first = block.chunk * chunk_keys;
+  const int chunk_begin = chunk_first < past ? static_cast<int>(chunk_first) : past;
+  const int chunk_past = past - chunk_begin < chunk_keys ? past : chunk_begin + chunk_keys;
   const auto queries = static_cast<std::uint32_t>(__cvta_generic_to_shared(query_memory));
   const auto group = static_cast<int>(p.group());
   {
@@ -90,15 +108,13 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
     memory.ranges[thread] = own_row;
   }
   const bool own_live = own_row.first < own_row.end;
-  const int warp_begin = chunk_begin + warp * Shape::warp_keys;
-  const int warp_past = warp_begin + Shape::warp_keys;
-  int first = __reduce_min_sync(0xffffffffU, own_live ? own_row.first : warp_past);
-  int end = __reduce_max_sync(0xffffffffU, own_live ? own_row.end : warp_begin);
-  const bool is_empty = first >= end;  // of the chunk
+  int first = __reduce_min_sync(0xffffffffU, own_live ? own_row.first : chunk_past);
+  const int end = __reduce_max_sync(0xffffffffU, own_live ? own_row.end : chunk_begin);
+  const bool is_empty = first >= end;
   const int all_first = __reduce_max_sync(0xffffffffU, own_row.first);
   const int all_end = __reduce_min_sync(0xffffffffU, own_row.end);
-  first = first < warp_begin ? warp_begin : first / Shape::keys * Shape::keys;
-  end = end > warp_past ? warp_past : end;
+  // The warps read in turn, so that what a block reads at a time is together.
+  first = first / Shape::turn_keys * Shape::turn_keys + warp * Shape::keys;
 
   using copy = tile_copy<typename Shape::tile, 32>;
   const copy key_copy = copy::of(p.k.dim, way.in_pieces, lane);
@@ -117,9 +133,9 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
       key_copy.template copy_rows<Shape::keys>(to, k, p.k.token_stride, end - loaded);
       value_copy.template copy_rows<Shape::keys>(to + Shape::tile_bytes, v, p.v.token_stride,
                                                  end - loaded);
-      k += Shape::keys * p.k.token_stride;
-      v += Shape::keys * p.v.token_stride;
-      loaded += Shape::keys;
+      k += Shape::turn_keys * p.k.token_stride;
+      v += Shape::turn_keys * p.v.token_stride;
+      loaded += Shape::turn_keys;
       load_place = load_place + 1 == Shape::steps ? 0 : load_place + 1;
     }
     end_copies();
@@ -135,7 +151,7 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
   rows.clear();
   std::uint32_t place = 0;
 #pragma unroll 1
-  for (int begin = first; begin < end; begin += Shape::keys) {
+  for (int begin = first; begin < end; begin += Shape::turn_keys) {
     load();
     wait_for_copies_but<Shape::steps - 1>();
     synchronize_warp();

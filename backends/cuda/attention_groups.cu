@@ -6,18 +6,21 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
+template <class In, class Shape>
+void run_groups(executor& on, const core::attention_problem& p, std::int64_t chunk_keys) {
+  run_with_parts<In, Shape>(on, p, parts_of_keys<float>(on, p, chunk_keys, Shape::rows),
+                            attention_by_groups<In, Shape>);
+}
+
 template <class In>
 void run_by_groups(executor& on, const core::attention_problem& p, std::int64_t chunk_keys) {
   const std::int64_t dims = largest_dim(p);
   if (dims <= 64) {
-    using shape = group_shape<64, 128, 2>;
-    run_with_parts<In, shape>(on, p, chunk_keys, attention_by_groups<In, shape>);
+    run_groups<In, group_shape<64, 128, 2>>(on, p, chunk_keys);
   } else if (dims <= 128) {
-    using shape = group_shape<128, 128, 2>;
-    run_with_parts<In, shape>(on, p, chunk_keys, attention_by_groups<In, shape>);
+    run_groups<In, group_shape<128, 128, 2>>(on, p, chunk_keys);
   } else {
-    using shape = group_shape<256, 64, 2>;
-    run_with_parts<In, shape>(on, p, chunk_keys, attention_by_groups<In, shape>);
+    run_groups<In, group_shape<256, 64, 2>>(on, p, chunk_keys);
   }
 }
 

@@ -32,9 +32,8 @@ inline std::int64_t largest_dim(const core::attention_problem& p) {
 
 /// A block for each Shape::rows rows and each chunk.
 template <class In, class Shape, class Kernel>
-void run_with_parts(executor& on, const core::attention_problem& p, std::int64_t chunk_keys,
-                    Kernel* kernel) {
-  const auto parts = make_parts<float>(on, p, chunk_keys, Shape::rows);
+void run_with_parts(executor& on, const core::attention_problem& p,
+                    const attention_parts<float>& parts, Kernel* kernel) {
   launch_shared(on.stream, kernel, p.q.batches * p.k.heads * parts.blocks * parts.chunks,
                 Shape::threads, Shape::shared_bytes, p, parts, attention_way::of(p));
   combine_chunks<In>(on, p, parts);

@@ -352,7 +352,7 @@ __global__ void __launch_bounds__(threads)
 
 template <class In, class Shape>
 void run_rows(executor& on, const core::attention_problem& p, std::int64_t chunk_keys) {
-  const auto parts = make_parts<arithmetic_t<In>>(on, p, chunk_keys, Shape::rows);
+  const auto parts = parts_of_keys<arithmetic_t<In>>(on, p, chunk_keys, Shape::rows);
   launch_grid(on.stream, attention_rows<In, Shape>,
               p.q.batches * p.k.heads * parts.blocks * parts.chunks, threads, p, parts);
   combine_chunks<In>(on, p, parts);

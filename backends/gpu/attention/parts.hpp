@@ -28,8 +28,8 @@ struct attention_parts {
       states;   ///< [chunk][row], rows as batches, key heads, tokens, heads of the group
   A* weighted;  ///< [chunk][row][v_dim]
   std::int64_t chunks;
-  std::int64_t chunk_keys;
-  std::int64_t blocks;  ///< of rows, for each key head of a batch
+  std::int64_t chunk_keys;  ///< where all have as many
+  std::int64_t blocks;      ///< of rows, for each key head of a batch
 };
 
 /// Row `row` of those of a key head in a sequence.
@@ -74,15 +74,13 @@ struct attention_output {
   }
 };
 
-/// The chunks of a problem's keys, `chunk_keys` in each, or all in one if that is 0; their memory
-/// is the executor's.
+/// `chunks` chunks of `chunk_keys` keys, whose memory is the executor's; at least one.
 template <class A>
-attention_parts<A> make_parts(executor& on, const core::attention_problem& p,
-                              std::int64_t chunk_keys, int rows_of_block) {
-  const std::int64_t keys = p.most_keys();
+attention_parts<A> parts_of(executor& on, const core::attention_problem& p, std::int64_t chunks,
+                            std::int64_t chunk_keys, int rows_of_block) {
   attention_parts<A> parts{};
-  parts.chunk_keys = chunk_keys == 0 || keys == 0 ? (keys == 0 ? 1 : keys) : chunk_keys;
-  parts.chunks = keys == 0 ? 1 : divide_up(keys, parts.chunk_keys);
+  parts.chunks = chunks > 1 ? chunks : 1;
+  parts.chunk_keys = chunk_keys;
   parts.blocks = core::attention_sequence::most_blocks(p, rows_of_block);
   if (parts.chunks > 1) {
     const std::int64_t rows = p.rows();
@@ -95,6 +93,15 @@ attention_parts<A> make_parts(executor& on, const core::attention_problem& p,
     parts.weighted = reinterpret_cast<A*>(memory + states);
   }
   return parts;
+}
+
+/// Chunks of `chunk_keys` keys, or one of all if that is 0.
+template <class A>
+attention_parts<A> parts_of_keys(executor& on, const core::attention_problem& p,
+                                 std::int64_t chunk_keys, int rows_of_block) {
+  const std::int64_t keys = p.most_keys() > 0 ? p.most_keys() : 1;
+  const std::int64_t own = chunk_keys == 0 ? keys : chunk_keys;
+  return parts_of<A>(on, p, divide_up(keys, own), own, rows_of_block);
 }
 
 constexpr int combine_threads = 256;
