@@ -84,6 +84,12 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
   const std::int64_t chunk_first = block.chunk * chunk_keys;
   const int chunk_begin = chunk_first < past ? static_cast<int>(chunk_first) : past;
   const int chunk_past = past - chunk_begin < chunk_keys ? past : chunk_begin + chunk_keys;
+  if (chunk_begin == chunk_past && parts.chunks > 1) {
+    if (thread < rows_here) {
+      parts.states[block.place(p, thread)] = {-infinity<double>, 0};
+    }
+    return;  // a sequence that is shorter than others has no such chunk
+  }
   const auto queries = static_cast<std::uint32_t>(__cvta_generic_to_shared(query_memory));
   const auto group = static_cast<int>(p.group());
   {
