@@ -44,6 +44,11 @@ __device__ inline void wait() { asm volatile("barrier.cluster.wait.acquire;" :::
 
 }  // namespace cluster
 
+/// Orders what this thread wrote to shared memory before the copies in bulk that follow it.
+__device__ inline void fence_copies() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
 /// A barrier in shared memory that counts arrivals and bytes. Each of its phases ends when
 /// `arrivals` threads have arrived and all bytes announced have come.
 class transfer_barrier {

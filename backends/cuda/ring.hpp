@@ -151,6 +151,8 @@ struct chunk_ring {
   using place = ring_place<Job>;
   using range_type = vector_range<typename Job::fold_type::element>;
   using exchange_type = state_exchange<typename Job::fold_type::monoid>;
+  /// Whether elements are removed: the warps that fold them put them back without.
+  static constexpr bool edits = Job::fold_type::only_plain;
 
   const Job& job;
   const int chunks;  // of each row
@@ -172,6 +174,11 @@ struct chunk_ring {
       auto own = job.fold.template hold<chunk_vectors_each>(at.row, range, thread, chunk_threads);
       own.load(elements_of(range));
       job.fold.edit(own);
+      if constexpr (edits) {
+        own.put_back(elements_of(range));
+        fence_copies();
+        synchronize_warp();
+      }
       const state s = job.fold.template fold_part<lanes, precision::fast, false>(own);
       if (is_first()) {
         at.warps[thread / lanes] = s;
@@ -188,6 +195,9 @@ struct chunk_ring {
       at.ready.wait(position.phase);
       if (at.row < 0) {
         return;
+      }
+      if constexpr (edits) {
+        at.folded.wait(position.phase);
       }
       const range_type range = range_of(at);
       auto* const to = job.y + at.row * job.y_stride + (range.base - job.fold.source.row(at.row));

@@ -13,6 +13,14 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
+/// rows.inl: whether run_as takes the problem with its edits; it takes all without.
+template <class In>
+bool reads_edits(const core::row_problem& p);
+template <class In>
+bool reads_edits(const core::normalize_problem& p);
+template <class In>
+bool reads_edits(const core::fold_problem& p);
+
 /// rows.inl and topk.inl.
 template <class In>
 void run_as(executor& on, const core::row_problem& p);

@@ -201,6 +201,69 @@ void check_all_edits(queue& q, const edit_spec& edit, const problem_spec& spec) 
   }
 }
 
+/// What softmax and its relatives make of rows.
+template <class In>
+struct map_results {
+  using A = reference::arithmetic_t<In>;
+
+  explicit map_results(const layout& l)
+      : y(l, role::output),
+        log_y(l, role::output),
+        normalized(l, role::output),
+        lse({l.rows, 1, 0, 0}, role::output),
+        partials(l.rows) {}
+
+  void make(queue& q, const const_matrix_ref& x, const row_edits& edits) {
+    softmax(q, x, y.view(), {.edits = edits});
+    log_softmax(q, x, log_y.view(), {.edits = edits});
+    logsumexp(q, x, lse.vector(), {.edits = edits});
+    fold(q, x, partials.ref(), {.edits = edits});
+    normalize(q, x, partials.ref(), normalized.view(), {.edits = edits});
+    q.wait();
+    y.download();
+    log_y.download();
+    normalized.download();
+    lse.download();
+  }
+
+  matrix<In> y, log_y, normalized, lse;
+  states<A> partials;
+};
+
+/// The bits of a row with removed elements are those of a row that has -infinity there.
+template <class In>
+void check_removals(queue& q, const edit_spec& edit, const problem_spec& spec) {
+  const edited_problem<In> p(edit, spec);
+  matrix<In> x(layout_of(p, spec.cols), role::input);
+  for (std::int64_t r = 0; r < spec.rows; ++r) {
+    const auto row = p.row(r, edited_problem<In>::none);
+    std::transform(row.begin(), row.end(), x.row(r).begin(), [](auto e) { return In(e); });
+  }
+  x.upload();
+  map_results<In> edited(layout_of(p, spec.cols));
+  map_results<In> copied(layout_of(p, spec.cols));
+  edited.make(q, p.x.view(), p.edits());
+  copied.make(q, x.view(), {});
+  const auto same = [](const auto& a, const auto& b, std::int64_t r) {
+    return std::memcmp(a.row(r).data(), b.row(r).data(), a.row(r).size_bytes()) == 0;
+  };
+  for (auto* const results : {&edited.y, &edited.log_y, &edited.normalized, &edited.lse}) {
+    expect(results->stray_writes(), -1, p);
+  }
+  const auto& partials = edited.partials.values();
+  for (std::int64_t r = 0; r < spec.rows; ++r) {
+    const std::string text = "row " + std::to_string(r) + "; " + p.text();
+    CHECK_MESSAGE(same(edited.y, copied.y, r), "softmax, " << text);
+    CHECK_MESSAGE(same(edited.log_y, copied.log_y, r), "log_softmax, " << text);
+    CHECK_MESSAGE(same(edited.normalized, copied.normalized, r), "normalize, " << text);
+    CHECK_MESSAGE(same(edited.lse, copied.lse, r), "logsumexp, " << text);
+    CHECK_MESSAGE(std::memcmp(&partials[static_cast<std::size_t>(r)],
+                              &copied.partials.values()[static_cast<std::size_t>(r)],
+                              sizeof partials[0]) == 0,
+                  "fold, " << text);
+  }
+}
+
 /// Values are f32 results rounded once, and masses are in units of 2^-50.
 template <class Out>
 bool is_near(Out found, double exact) {
@@ -285,6 +348,57 @@ TEST_SUITE("edits") {
     queue q;
     for (const edit_spec& edit : all_edits) {
       check_all_edits<In, Out>(q, edit, {.rows = 2, .cols = 20011, .seed = 3});
+    }
+  }
+
+  // Rows of whole vectors that begin at sectors, of every plan of a GPU: it may read them with what
+  // is removed.
+  TEST_CASE_TEMPLATE("removed elements of aligned rows", In, SOFTFOLD_TEST_INPUT_TYPES) {
+    queue q;
+    for (const edit_spec& edit : all_edits) {
+      if (edit.changes_values()) {
+        continue;
+      }
+      for (const auto& [rows, cols] : {std::pair<std::int64_t, std::int64_t>{9, 16},
+                                       {7, 48},
+                                       {6, 304},
+                                       {8, 1040},
+                                       {3, 2064},
+                                       {3, 6016},
+                                       {2, 20000},
+                                       {3, 70000}}) {
+        const problem_spec spec{
+            .rows = rows, .cols = cols, .seed = static_cast<std::uint64_t>(rows + cols)};
+        const edited_problem<In> p(edit, spec);
+        check_maps<In>(q, p, empty_row::zero);
+        check_parts<In>(q, p);
+        check_removals<In>(q, edit, spec);
+      }
+    }
+  }
+
+  TEST_CASE_TEMPLATE("removed elements of aligned rows of many kinds", In,
+                     SOFTFOLD_TEST_INPUT_TYPES) {
+    queue q;
+    for (const auto kind : {distribution::masked, distribution::few_values, distribution::edges,
+                            distribution::signed_zeros}) {
+      for (const edit_spec& edit : {all_edits[0], all_edits[1], all_edits[2], all_edits[5]}) {
+        for (const std::int64_t cols : {96, 5008}) {
+          const problem_spec spec{.rows = 4, .cols = cols, .kind = kind, .seed = 12};
+          check_removals<In>(q, edit, spec);
+          check_maps<In>(q, edited_problem<In>(edit, spec), empty_row::nan);
+        }
+      }
+    }
+  }
+
+  TEST_CASE_TEMPLATE("removed elements of very long rows", In, float, bfloat16) {
+    queue q;
+    for (const edit_spec& edit : {all_edits[0], all_edits[2], all_edits[5]}) {
+      check_removals<In>(q, edit, {.rows = 2, .cols = 300000, .seed = 13});
+      if (!reduced) {  // more than a GPU holds at once
+        check_removals<In>(q, edit, {.rows = 41, .cols = 151936, .seed = 14});
+      }
     }
   }
 
