@@ -81,6 +81,12 @@ class transfer_barrier {
         "l"(from), "r"(bytes), "r"(shared_address(&word_))
         : "memory");
   }
+  /// Counts the copies that this thread has started by copy_ahead, until they have come. Whoever
+  /// waits needs another arrival after it.
+  __device__ void count_copies() {
+    asm volatile("cp.async.mbarrier.arrive.shared::cta.b64 [%0];" ::"r"(shared_address(&word_))
+                 : "memory");
+  }
   /// Sends a value of 4, 8 or a multiple of 16 bytes to the same shared variable of block `rank` of
   /// the cluster, and counts its bytes at that block's copy of this barrier. Nothing else is
   /// ordered by it.

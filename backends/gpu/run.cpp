@@ -344,6 +344,8 @@ bool edits_in_read(const Problem& p) {
   bool result = false;
   if constexpr (requires { reads_edits<float>(p); }) {
     core::with_real(p.x.type, [&]<class In>(In) { result = reads_edits<In>(p); });
+  } else if constexpr (requires { reads_edits(p); }) {
+    result = reads_edits(p);
   }
   return result;
 }

@@ -396,8 +396,11 @@ TEST_SUITE("edits") {
     queue q;
     for (const edit_spec& edit : {all_edits[0], all_edits[2], all_edits[5]}) {
       check_removals<In>(q, edit, {.rows = 2, .cols = 300000, .seed = 13});
+    }
+    for (const edit_spec& edit : {all_edits[0], all_edits[1], all_edits[3]}) {
       if (!reduced) {  // more than a GPU holds at once
-        check_removals<In>(q, edit, {.rows = 41, .cols = 151936, .seed = 14});
+        check_removals<In>(q, edit,
+                           {.rows = sizeof(In) == 2 ? 57 : 33, .cols = 151936, .seed = 14});
       }
     }
   }
@@ -494,6 +497,40 @@ TEST_SUITE("edits") {
     y.download();
     for (std::int64_t r = 0; r < 9; ++r) {
       expect(p.oracle(r).check_softmax(std::span<const float>(y.row(r)), empty_row::nan), r, p);
+    }
+  }
+
+  // Nothing but tokens is wanted, and no filter is set: a GPU may read the rows with what is
+  // removed.
+  TEST_CASE_TEMPLATE("tokens of rows with removed elements", In, SOFTFOLD_TEST_INPUT_TYPES) {
+    queue q;
+    std::uint64_t seed = 96000;
+    for (const edit_spec& edit : all_edits) {
+      if (edit.changes_values()) {
+        continue;
+      }
+      for (const auto& [cols, offset] :
+           {std::pair<std::int64_t, std::int64_t>{9, 1}, {703, 3}, {704, 0}, {20000, 0}}) {
+        const edited_problem<In> p(edit,
+                                   {4, cols, distribution::normal, 1, offset, offset, ++seed});
+        for (const double temperature : {0.7, 0.0}) {
+          matrix<std::int32_t> tokens(layout_of(p, 2), role::output);
+          sample(q, p.x.view(), tokens.view(),
+                 {.temperature = temperature, .seed = seed, .offset = 4, .edits = p.edits()});
+          q.wait();
+          tokens.download();
+          for (std::int64_t r = 0; r < 4; ++r) {
+            const auto row = p.row(r, edited_problem<In>::none);
+            for (std::int64_t j = 0; j < 2; ++j) {
+              const auto expected =
+                  reference::sample(std::span(row), {temperature, 1, 0, 0, seed, 4},
+                                    filter_order::top_k_first, static_cast<std::uint32_t>(j));
+              CHECK_MESSAGE(tokens(r, j) == expected.token,
+                            "row " << r << ": token " << tokens(r, j) << "; " << p.text());
+            }
+          }
+        }
+      }
     }
   }
 

@@ -35,8 +35,11 @@ struct masked_softmax_fold : softmax_fold<In> {
   template <int V, bool = true>
   [[nodiscard]] __device__ held<V> hold(std::int64_t row, const vector_range<In>& range, int first,
                                         int step) const {
-    const std::int64_t column = range.base - this->source.row(row);
-    return {range, first, step, removals.of_row(row, column, this->source.cols)};
+    return {range, first, step, kept(row, range)};
+  }
+  [[nodiscard]] __device__ kept_columns kept(std::int64_t row,
+                                             const vector_range<In>& range) const {
+    return removals.of_row(row, range.base - this->source.row(row), this->source.cols);
   }
   template <int V>
   __device__ static void edit(masked_tile<In, V>& own) {

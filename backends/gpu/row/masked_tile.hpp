@@ -65,8 +65,8 @@ class masked_tile : public tile<In, V, true> {
         if constexpr (sizeof(In) == 4) {
           word = (kept_[j / each] >> (j % each * width + w) & 1U) != 0 ? word : none;
         } else {
-          const std::uint32_t pair = kept_[j / each] >> (j % each * width + 2 * w) & 3U;
-          const std::uint32_t kept = ((pair | pair << 15) & 0x10001U) * 0xffffU;
+          const std::uint32_t four = kept_[j / each] >> (j % each * width + w / 2 * 4) & 15U;
+          const std::uint32_t kept = pair_mask(four, w % 2);
           word = (word & kept) | (none & ~kept);
         }
       }
@@ -97,17 +97,8 @@ class masked_tile : public tile<In, V, true> {
   __device__ void find() {
     const int size = this->range_.size();
     std::uint32_t own[V];
-    if (columns_.mask == nullptr) {
-#pragma unroll
-      for (int j = 0; j < V; ++j) {
-        own[j] = this->number(j) < size ? (1U << width) - 1 : 0U;
-      }
-    } else {
-#pragma unroll
-      for (int j = 0; j < V; ++j) {
-        own[j] = this->number(j) < size ? columns_.template masked<width>(this->number(j)) : 0U;
-      }
-    }
+    columns_.template find<width>(
+        own, [&](int j) { return this->number(j); }, [&](int j) { return this->number(j) < size; });
     if (columns_.first > 0 || columns_.last < size * width) {
 #pragma unroll
       for (int j = 0; j < V; ++j) {
@@ -122,6 +113,7 @@ class masked_tile : public tile<In, V, true> {
     for (int j = 0; j < V; ++j) {
       kept_[j / each] |= own[j] << (j % each * width);
     }
+    this->next_pass();
   }
 
   kept_columns columns_;

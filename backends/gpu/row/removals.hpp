@@ -23,27 +23,75 @@ struct kept_columns {
   int first;                 ///< those before it and from `last` on are removed
   int last;
 
-  /// A bit for each of the `width` columns of vector v, 4 or 8, which all are the range's.
-  template <int width>
-  [[nodiscard]] __device__ std::uint32_t masked(int v) const {
-    if (!bytes) {
-      const std::uint32_t eight = mask[v * width / 8];
-      return width == 8 ? eight : v % 2 == 0 ? eight & 15U : eight >> 4;
+  /// Bits of the vectors number(j), of `width` = 4 or 8 columns each, a bit for each column, 0 for
+  /// vectors that has(j) denies.
+  template <int width, int V, class Number, class Has>
+  __device__ void find(std::uint32_t (&bits)[V], const Number& number, const Has& has) const {
+    if (mask == nullptr) {
+#pragma unroll
+      for (int j = 0; j < V; ++j) {
+        bits[j] = has(j) ? (1U << width) - 1 : 0;
+      }
+    } else if (!bytes) {
+#pragma unroll
+      for (int j = 0; j < V; ++j) {
+        bits[j] = 0;
+        if (has(j)) {
+          bits[j] = mask[width == 8 ? number(j) : number(j) >> 1];
+        }
+      }
+      if constexpr (width == 4) {
+#pragma unroll
+        for (int j = 0; j < V; ++j) {
+          bits[j] = bits[j] >> (number(j) & 1) * 4 & 15U;
+        }
+      }
+    } else {
+      constexpr int words = width / 4;
+      const auto* const fours = reinterpret_cast<const std::uint32_t*>(mask);
+      std::uint32_t read[V * words];
+#pragma unroll
+      for (int i = 0; i < V * words; ++i) {
+        read[i] = 0;
+        if (has(i / words)) {
+          read[i] = fours[number(i / words) * words + i % words];
+        }
+      }
+#pragma unroll
+      for (int j = 0; j < V; ++j) {
+        bits[j] = ones(read[j * words]);
+        if constexpr (words == 2) {
+          bits[j] |= ones(read[j * words + 1]) << 4;
+        }
+      }
     }
-    const auto* const words = reinterpret_cast<const std::uint32_t*>(mask) + v * (width / 4);
-    std::uint32_t bits = ones(words[0]);
-    if constexpr (width == 8) {
-      bits |= ones(words[1]) << 4;
-    }
-    return bits;
   }
-  /// The same by `first` and `last`.
+  /// The bits of vector v that lie within `first` and `last`.
   template <int width>
   [[nodiscard]] __device__ std::uint32_t inside(int v) const {
     const auto from = [](int column) {
       return shift_left(~std::uint32_t{0}, column > 0 ? column : 0);
     };
     return from(first - v * width) & ~from(last - v * width);
+  }
+  /// Of a mask of bits: a bit for each of the vectors from 8 `line` on, and before `end`, of which
+  /// the mask leaves a column.
+  template <int width>
+  [[nodiscard]] __device__ std::uint32_t vectors_left(int line, int end) const {
+    const auto* const words = reinterpret_cast<const std::uint32_t*>(mask);
+    const int rest = end - 8 * line;
+    std::uint32_t left = 0;
+    if constexpr (width == 4) {
+      left = rest > 0 ? words[line] : 0;
+      left |= left >> 1;
+      left = (left | left >> 2) & 0x11111111U;
+      left = (left | left >> 3) & 0x03030303U;
+      left = (left | left >> 6) & 0x000f000fU;
+      left |= left >> 12;
+    } else {
+      left = ones(rest > 0 ? words[2 * line] : 0) | ones(rest > 4 ? words[2 * line + 1] : 0) << 4;
+    }
+    return left & 0xffU & ~shift_left(~std::uint32_t{0}, rest > 0 ? rest : 0);
   }
 
  private:
