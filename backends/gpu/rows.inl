@@ -19,7 +19,8 @@ bool reads_edited(const core::edits& edits, const const_matrix_ref& x, const mat
   if constexpr (sizeof(In) <= 4) {
     const auto fold = softmax_fold<In>::of(x, scale);
     const bool writes = y.data != nullptr;
-    return row_removals::takes(edits, x.rows, x.cols) &&
+    // A row alone is planned like others of its stride, of which there would be a copy.
+    return row_removals::takes(edits, x.rows, x.cols) && fold.shape().alignment == sector_bytes &&
            (writes ? y.type == x.type &&
                          softmax_map<map_operation::softmax, In, In>::of(fold, y, {}).is_plain()
                    : fold.is_plain());

@@ -107,7 +107,7 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
                   p, ways, cut.chunks, cut.columns, parts, raws, rows);
     };
     if (given.edits.any()) {
-      race(masked_rows<In>{row_removals::of(given.edits, given.x.cols)});
+      race(masked_rows<In>{row_removals::of(given.edits)});
     } else {
       race(whole_rows<In>{});
     }

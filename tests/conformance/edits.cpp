@@ -366,7 +366,8 @@ TEST_SUITE("edits") {
                                        {3, 2064},
                                        {3, 6016},
                                        {2, 20000},
-                                       {3, 70000}}) {
+                                       {3, 70000},
+                                       {301, 96}}) {
         const problem_spec spec{
             .rows = rows, .cols = cols, .seed = static_cast<std::uint64_t>(rows + cols)};
         const edited_problem<In> p(edit, spec);
@@ -484,19 +485,41 @@ TEST_SUITE("edits") {
     }
   }
 
+  TEST_CASE("a row alone with a stride that leaves the others unaligned") {
+    queue q;
+    for (const std::int64_t cols : {48, 304, 5008}) {
+      const edited_problem<float> p(all_edits[1],
+                                    {.rows = 3, .cols = cols, .padding = 3, .seed = 21});
+      matrix<float> all({3, cols, 0, 0}, role::output);
+      matrix<float> alone({1, cols, 0, 0}, role::output);
+      const_matrix_ref first = p.x.view();
+      softmax(q, first, all.view(), {.edits = p.edits()});
+      first.rows = 1;
+      row_edits edits = p.edits();
+      edits.mask.rows = 1;
+      softmax(q, first, alone.view(), {.edits = edits});
+      q.wait();
+      all.download();
+      alone.download();
+      CHECK(std::memcmp(all.row(0).data(), alone.row(0).data(), all.row(0).size_bytes()) == 0);
+    }
+  }
+
   TEST_CASE("a softmax in place with edits") {
     queue q;
-    const edited_problem<float> p(all_edits[0], {.rows = 9, .cols = 300, .seed = 4});
-    matrix<float> y({9, 300, 0, 0}, role::output);
-    for (std::int64_t r = 0; r < 9; ++r) {
-      std::copy_n(p.x.row(r).begin(), 300, y.row(r).begin());
-    }
-    y.upload();
-    softmax(q, y.view(), y.view(), {.edits = p.edits()});
-    q.wait();
-    y.download();
-    for (std::int64_t r = 0; r < 9; ++r) {
-      expect(p.oracle(r).check_softmax(std::span<const float>(y.row(r)), empty_row::nan), r, p);
+    for (const std::int64_t cols : {300, 304, 20000}) {
+      const edited_problem<float> p(all_edits[0], {.rows = 9, .cols = cols, .seed = 4});
+      matrix<float> y({9, cols, 0, 0}, role::output);
+      for (std::int64_t r = 0; r < 9; ++r) {
+        std::copy_n(p.x.row(r).begin(), cols, y.row(r).begin());
+      }
+      y.upload();
+      softmax(q, y.view(), y.view(), {.edits = p.edits()});
+      q.wait();
+      y.download();
+      for (std::int64_t r = 0; r < 9; ++r) {
+        expect(p.oracle(r).check_softmax(std::span<const float>(y.row(r)), empty_row::nan), r, p);
+      }
     }
   }
 

@@ -24,7 +24,7 @@ struct masked_softmax_fold : softmax_fold<In> {
   row_removals removals;
 
   static masked_softmax_fold of(const whole& fold, const core::edits& edits) {
-    return {fold, row_removals::of(edits, fold.source.cols)};
+    return {fold, row_removals::of(edits)};
   }
   [[nodiscard]] masked_softmax_fold part(std::int64_t first, std::int64_t rows) const {
     return {whole::part(first, rows), removals.from(first)};

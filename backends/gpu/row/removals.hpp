@@ -114,9 +114,11 @@ struct row_removals {
   int window;  ///< 0: none
   std::uint32_t first_row;
 
+  /// Of rows, of columns and of a window.
+  static constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max() / 2;
+
   /// Whether rows of a matrix with these edits can be read with them.
   [[nodiscard]] static bool takes(const core::edits& e, std::int64_t rows, std::int64_t cols) {
-    constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max() / 2;
     // Bytes are read by words of four.
     const bool in_words =
         e.mask.type != dtype::u8 || (reinterpret_cast<std::uintptr_t>(e.mask.data) % 4 == 0 &&
@@ -124,7 +126,7 @@ struct row_removals {
     return !e.changes_values() && e.bias.data == nullptr && in_words && cols < most &&
            e.first_row + rows < most && e.queries < most;
   }
-  static row_removals of(const core::edits& e, std::int64_t cols) {
+  static row_removals of(const core::edits& e) {
     const bool bytes = e.mask.type == dtype::u8;
     return {.mask = static_cast<const std::uint8_t*>(e.mask.data),
             .mask_stride = e.mask.stride * (bytes ? 1 : 4),
@@ -133,7 +135,7 @@ struct row_removals {
             .lengths_type = e.lengths.type,
             .corner = e.corner,
             .queries = static_cast<std::uint32_t>(std::max<std::int64_t>(e.queries, 1)),
-            .window = static_cast<int>(std::min(e.window, cols)),
+            .window = static_cast<int>(std::min(e.window, most)),
             .first_row = static_cast<std::uint32_t>(e.first_row)};
   }
   /// Those of the rows from `row` on.
