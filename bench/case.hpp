@@ -24,6 +24,7 @@ enum class operation : std::uint8_t {
   sample_min_p,    ///< with min-p 0.05
   sample_raw,      ///< without filters, with the tokens' log-probabilities
   masked_softmax,  ///< half of the bits of a mask set
+  sparse_softmax,  ///< one of 100 bits of a mask set
   scan
 };
 
@@ -50,7 +51,10 @@ struct bench_case {
     return static_cast<std::size_t>(elements()) * size_of(type);
   }
   [[nodiscard]] bool writes_matrix() const noexcept {
-    return is_softmax() || op == operation::masked_softmax || op == operation::scan;
+    return is_softmax() || has_mask() || op == operation::scan;
+  }
+  [[nodiscard]] bool has_mask() const noexcept {
+    return op == operation::masked_softmax || op == operation::sparse_softmax;
   }
   /// Softmax, log-softmax or their gradients, and nothing else.
   [[nodiscard]] bool is_softmax() const noexcept {
@@ -99,6 +103,8 @@ struct bench_case {
       return "sample_raw";
     case operation::masked_softmax:
       return "masked_softmax";
+    case operation::sparse_softmax:
+      return "sparse_softmax";
     case operation::scan:
       return "scan";
   }

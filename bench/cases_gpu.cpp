@@ -81,11 +81,20 @@ void add_generation(case_list& list) {
       list.add({.group = "operations", .op = op, .type = type, .k = 1, .threads = 0},
                {{1, 151936, true}, {64, 128256}, {256, 151936, true}, {1024, 128256}});
     }
-    list.add({.group = "operations", .op = operation::masked_softmax, .type = type, .threads = 0},
-             {{65536, 1024}, {16384, 4096}, {256, 151936, true}, {1024, 128256}});
     for (const std::int64_t cols : {1024, 4096, 25000, 128256}) {
       list.add({.group = "operations", .op = operation::scan, .type = type, .threads = 0},
                streaming(cols, type, cols == 4096));
+    }
+  }
+}
+
+// A softmax with half of its elements removed, and with nearly all, beside one without a mask.
+void add_masks(case_list& list) {
+  for (const dtype type : {dtype::f32, dtype::bf16}) {
+    for (const operation op :
+         {operation::softmax, operation::masked_softmax, operation::sparse_softmax}) {
+      list.add({.group = "masks", .op = op, .type = type, .threads = 0},
+               {{65536, 1024}, {16384, 4096}, {4096, 16384}, {256, 151936, true}, {1024, 128256}});
     }
   }
 }
@@ -167,6 +176,7 @@ std::vector<bench_case> all_cases(const std::vector<int>& /*threads*/) {
   add_sweep(list);
   add_operations(list);
   add_generation(list);
+  add_masks(list);
   add_few_rows(list);
   add_inputs(list);
   return list.take();

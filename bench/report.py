@@ -26,6 +26,7 @@ GROUPS = {
     "sweep-hot": "By columns, in cache (at most 1 MiB in and out)",
     "sweep-streaming": "By columns, streaming (256 MiB of f32)",
     "sweep": "Softmax by columns, 256 MiB of input",
+    "masks": "Softmax with half or one in a hundred of the bits of a mask set, beside one without",
     "few-rows": "Few long rows",
     "topk": "Softmax + top-k, normal input",
     "paper": "The comparison of Milakov and Gimelshein: 4000 rows",

@@ -60,7 +60,8 @@ class Case:
 
     @property
     def writes_matrix(self):
-        return self.operation in ("softmax", "log_softmax", "masked_softmax", "scan")
+        return self.operation in ("softmax", "log_softmax", "masked_softmax", "sparse_softmax",
+                                  "scan")
 
     @property
     def label(self):

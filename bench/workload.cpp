@@ -46,13 +46,19 @@ workload workspace::prepare(const bench_case& c) {
     y_.resize(c.copied_bytes());
     w.y = {y_.data(), c.type, c.rows, c.cols, c.cols};
   }
-  if (c.op == operation::masked_softmax) {
+  if (c.has_mask()) {
     const std::int64_t words = (c.cols + 31) / 32;
     const std::size_t bytes = rows * static_cast<std::size_t>(words) * sizeof(std::int32_t);
     mask_.fill(bytes, [&](std::byte* out) {
       std::mt19937 random(1);
       for (std::size_t i = 0; i < bytes; i += sizeof(std::uint32_t)) {
-        const auto word = static_cast<std::uint32_t>(random());
+        auto word = static_cast<std::uint32_t>(random());
+        if (c.op == operation::sparse_softmax) {
+          word = 0;
+          for (int bit = 0; bit < 32; ++bit) {
+            word |= static_cast<std::uint32_t>(random() % 100 == 0) << bit;
+          }
+        }
         std::memcpy(out + i, &word, sizeof word);
       }
     });

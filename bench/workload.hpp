@@ -20,7 +20,7 @@ struct workload {
   bench_case spec;
   const_matrix_ref x;     ///< the gradients' y: any numbers, which cost the same
   const_matrix_ref dy;    ///< empty unless the operation is a gradient; behind x
-  const_matrix_ref mask;  ///< of bits; empty unless the operation is masked_softmax
+  const_matrix_ref mask;  ///< of bits; empty unless the operation has one
   matrix_ref y;
   vector_ref lse;      ///< [rows], f32 (f64 for f64 input)
   matrix_ref values;   ///< [rows, k], type of the input

@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(cluster_threads, sizeof(typename Job::fold_typ
   }
   __syncthreads();
   const auto* const base = keep ? range.base : x + column;
-  prefetch_successor(base, range.size(), row, blocks, fold.source);
+  prefetch_successor(fold, own, base, range.size(), row, blocks);
   job.template write<keep, true>(own, job.y + row * job.y_stride + (base - x), result[0].folded(),
                                  warp);
 }

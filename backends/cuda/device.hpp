@@ -204,6 +204,16 @@ __device__ inline std::uint32_t shift_left(std::uint32_t x, int n) {
   return result;
 }
 
+/// Of four bits: 0xffff if bit 2 w is set, 0xffff0000 if bit 2 w + 1 is. The product has each of
+/// them as a byte's highest, which a permutation of bytes can repeat (that of __byte_perm cannot).
+__device__ inline std::uint32_t pair_mask(std::uint32_t four, int w) {
+  std::uint32_t result;
+  asm("prmt.b32 %0, %1, 0, %2;"
+      : "=r"(result)
+      : "r"(four * 0x10204080U), "r"(w == 0 ? 0x9988 : 0xbbaa));
+  return result;
+}
+
 /// From global memory. `once`: for kernels that write little; those that write as much as they read
 /// are slower, measured, if what they read is the first to leave the cache.
 template <bool once>

@@ -44,6 +44,11 @@ __device__ inline void wait() { asm volatile("barrier.cluster.wait.acquire;" :::
 
 }  // namespace cluster
 
+/// Orders what this thread wrote to shared memory before the copies in bulk that follow it.
+__device__ inline void fence_copies() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
 /// A barrier in shared memory that counts arrivals and bytes. Each of its phases ends when
 /// `arrivals` threads have arrived and all bytes announced have come.
 class transfer_barrier {
@@ -75,6 +80,12 @@ class transfer_barrier {
         "[%3];" ::"r"(shared_address(to)),
         "l"(from), "r"(bytes), "r"(shared_address(&word_))
         : "memory");
+  }
+  /// Counts the copies that this thread has started by copy_ahead, until they have come. Whoever
+  /// waits needs another arrival after it.
+  __device__ void count_copies() {
+    asm volatile("cp.async.mbarrier.arrive.shared::cta.b64 [%0];" ::"r"(shared_address(&word_))
+                 : "memory");
   }
   /// Sends a value of 4, 8 or a multiple of 16 bytes to the same shared variable of block `rank` of
   /// the cluster, and counts its bytes at that block's copy of this barrier. Nothing else is

@@ -20,6 +20,7 @@
 #include "hopper.hpp"
 
 #include <gpu/map/run.hpp>
+#include <gpu/row/removals.hpp>
 
 #include <algorithm>
 
@@ -105,6 +106,52 @@ __device__ inline void start_copy(const vector_range<In>& range, transfer_barrie
   }
 }
 
+/// The same of a chunk of whole vectors of which columns are removed: not of what is removed before
+/// its first and after its last vector, and if a mask of bits leaves little, only of vectors with
+/// something left, by all lanes.
+template <class In>
+__device__ inline void start_copy(const vector_range<In>& range, const kept_columns& kept,
+                                  transfer_barrier& arrived, block16* to) {
+  constexpr int width = vector_width<In>;
+  constexpr int lines = chunk_vectors / line_vectors / 32;  // of a lane
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const auto* const from = reinterpret_cast<const block16*>(range.base);
+  const int size = range.size();
+  const int first = kept.first > 0 ? kept.first / width : 0;
+  const int last = kept.last < size * width ? (kept.last + width - 1) / width : size;
+  if (kept.mask != nullptr && !kept.bytes) {
+    std::uint32_t left[lines];
+    int count = 0;
+#pragma unroll
+    for (int k = 0; k < lines; ++k) {
+      left[k] = kept.template vectors_left<width>(k * 32 + lane, last);
+      count += count_bits(left[k]);
+    }
+    if (4 * sum_over_lanes(count, 32) < size) {
+#pragma unroll
+      for (int k = 0; k < lines; ++k) {
+        for (; left[k] != 0; left[k] &= left[k] - 1) {
+          const int v = (k * 32 + lane) * line_vectors + lowest_bit(left[k]);
+          copy_ahead(to + v, from + v);
+        }
+      }
+      arrived.count_copies();
+      synchronize_warp();
+      if (lane == 0) {
+        arrived.arrive();
+      }
+      return;
+    }
+  }
+  if (lane == 0) {
+    if (last > first) {
+      arrived.copy(to + first, from + first, static_cast<unsigned>(last - first) * sizeof(block16));
+    } else {
+      arrived.arrive();
+    }
+  }
+}
+
 /// Writes value(element) for each element of a chunk in shared memory, by `threads` threads; `to`
 /// corresponds to the range's base.
 template <class In, class Out, class Value>
@@ -151,6 +198,8 @@ struct chunk_ring {
   using place = ring_place<Job>;
   using range_type = vector_range<typename Job::fold_type::element>;
   using exchange_type = state_exchange<typename Job::fold_type::monoid>;
+  /// Whether elements are removed: the warps that fold them put them back without.
+  static constexpr bool edits = Job::fold_type::only_plain;
 
   const Job& job;
   const int chunks;  // of each row
@@ -172,6 +221,11 @@ struct chunk_ring {
       auto own = job.fold.template hold<chunk_vectors_each>(at.row, range, thread, chunk_threads);
       own.load(elements_of(range));
       job.fold.edit(own);
+      if constexpr (edits) {
+        own.put_back(elements_of(range));
+        fence_copies();
+        synchronize_warp();
+      }
       const state s = job.fold.template fold_part<lanes, precision::fast, false>(own);
       if (is_first()) {
         at.warps[thread / lanes] = s;
@@ -188,6 +242,9 @@ struct chunk_ring {
       at.ready.wait(position.phase);
       if (at.row < 0) {
         return;
+      }
+      if constexpr (edits) {
+        at.folded.wait(position.phase);
       }
       const range_type range = range_of(at);
       auto* const to = job.y + at.row * job.y_stride + (range.base - job.fold.source.row(at.row));
@@ -248,7 +305,11 @@ struct chunk_ring {
       }
       synchronize_warp();
       const range_type range = range_of(at);
-      start_copy(range, at.arrived, elements_of(range));
+      if constexpr (edits) {
+        start_copy(range, job.fold.kept(at.row, range), at.arrived, elements_of(range));
+      } else {
+        start_copy(range, at.arrived, elements_of(range));
+      }
     }
   }
 

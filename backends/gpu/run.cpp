@@ -338,6 +338,18 @@ void check_edits(const executor& on, const Problem& p) {
   }
 }
 
+/// Whether a problem's kernels make its edits as they read; else its rows are edited first.
+template <class Problem>
+bool edits_in_read(const Problem& p) {
+  bool result = false;
+  if constexpr (requires { reads_edits<float>(p); }) {
+    core::with_real(p.x.type, [&]<class In>(In) { result = reads_edits<In>(p); });
+  } else if constexpr (requires { reads_edits(p); }) {
+    result = reads_edits(p);
+  }
+  return result;
+}
+
 }  // namespace
 
 void run(executor& on, const core::problem& p) {
@@ -346,6 +358,9 @@ void run(executor& on, const core::problem& p) {
       [&](const auto& each) {
         if (core::is_edited(each)) {
           check_edits(on, each);
+          if (edits_in_read(each)) {
+            return run_each(on, each);
+          }
         }
         core::run_with_edits(rows, each);
       },

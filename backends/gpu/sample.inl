@@ -101,8 +101,16 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
     }
   });
   if (races) {
-    launch_grid(on.stream, race_chunks<In>, racing * cut.chunks, race_threads, source, p, ways,
-                cut.chunks, cut.columns, parts, raws);
+    const auto race = [&](const auto& rows) {
+      using rows_type = std::remove_cvref_t<decltype(rows)>;
+      launch_grid(on.stream, race_chunks<In, rows_type>, racing * cut.chunks, race_threads, source,
+                  p, ways, cut.chunks, cut.columns, parts, raws, rows);
+    };
+    if (given.edits.any()) {
+      race(masked_rows<In>{row_removals::of(given.edits)});
+    } else {
+      race(whole_rows<In>{});
+    }
     if (cut.chunks > 1) {
       launch_next(on.stream, race_finish<In>, racing, finish_threads, 0, p, ways, cut.chunks, parts,
                   raws);
@@ -117,6 +125,15 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
 }
 
 }  // namespace
+
+bool reads_edits(const core::sample_problem& p) {
+  const core::edits& e = p.edits;
+  const sample_options& o = p.options;
+  const sample_ways ways = sample_ways::of(p);
+  return p.x.type != dtype::f64 && row_removals::takes(e, p.x.rows, p.x.cols) &&
+         (e.mask.type != dtype::u8 || p.x.cols % race_columns == 0) && ways.alike &&
+         ways.may_go(sample_way::race) && !raw_row::is_wanted(o) && o.top_indices.data == nullptr;
+}
 
 void sample_rows(executor& on, const core::sample_problem& p, const sample_lists& lists) {
   const runtime::current_device current(on.device);

@@ -13,6 +13,14 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
+/// rows.inl: whether run_as takes the problem with its edits; it takes all without.
+template <class In>
+bool reads_edits(const core::row_problem& p);
+template <class In>
+bool reads_edits(const core::normalize_problem& p);
+template <class In>
+bool reads_edits(const core::fold_problem& p);
+
 /// rows.inl and topk.inl.
 template <class In>
 void run_as(executor& on, const core::row_problem& p);
@@ -44,7 +52,9 @@ void combine_states(executor& on, const core::combine_problem& p);
 void logsumexp_of_states(executor& on, const core::state_problem& p);
 void combine_lists(executor& on, const core::lists_problem& p);
 
-/// sample.inl; the top lists' logits stand in their place.
+/// sample.inl; the top lists' logits stand in their place. Whether it takes the problem with its
+/// edits, too.
+bool reads_edits(const core::sample_problem& p);
 void sample_rows(executor& on, const core::sample_problem& p, const sample_lists& lists);
 
 /// sample_parts.inl: the states; lists are problems of their own.

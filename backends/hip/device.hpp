@@ -53,6 +53,12 @@ __device__ inline std::uint32_t min_over_warp(std::uint32_t value) {
   return ~max_over_warp<lanes>(~value);
 }
 
+/// Of four bits: 0xffff if bit 2 w is set, 0xffff0000 if bit 2 w + 1 is.
+__device__ inline std::uint32_t pair_mask(std::uint32_t four, int w) {
+  const std::uint32_t pair = four >> 2 * w & 3U;
+  return ((pair | pair << 15) & 0x10001U) * 0xffffU;
+}
+
 /// Blocks do not ask for what later ones will read: not measured here.
 inline constexpr bool prefetches = false;
 __device__ inline void prefetch_line(const void*) {}

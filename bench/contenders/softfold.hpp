@@ -54,6 +54,7 @@ namespace softfold::bench {
     case operation::softmax_topk:
       return [q, w] { softmax_topk(*q, w.x, w.values, w.indices); };
     case operation::masked_softmax:
+    case operation::sparse_softmax:
       return [q, w] {
         softmax_options options;
         options.edits.mask = w.mask;

@@ -57,6 +57,7 @@ inline const edit_spec all_edits[] = {
      .bias = bias_kind::with_infinity,
      .penalties = true,
      .softcap = 30},
+    {.name = "top left with a window", .corner = causal::top_left, .window = 120},
 };
 
 /// A matrix, its edits, and each row as it is after them.

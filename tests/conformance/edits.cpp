@@ -201,6 +201,69 @@ void check_all_edits(queue& q, const edit_spec& edit, const problem_spec& spec) 
   }
 }
 
+/// What softmax and its relatives make of rows.
+template <class In>
+struct map_results {
+  using A = reference::arithmetic_t<In>;
+
+  explicit map_results(const layout& l)
+      : y(l, role::output),
+        log_y(l, role::output),
+        normalized(l, role::output),
+        lse({l.rows, 1, 0, 0}, role::output),
+        partials(l.rows) {}
+
+  void make(queue& q, const const_matrix_ref& x, const row_edits& edits) {
+    softmax(q, x, y.view(), {.edits = edits});
+    log_softmax(q, x, log_y.view(), {.edits = edits});
+    logsumexp(q, x, lse.vector(), {.edits = edits});
+    fold(q, x, partials.ref(), {.edits = edits});
+    normalize(q, x, partials.ref(), normalized.view(), {.edits = edits});
+    q.wait();
+    y.download();
+    log_y.download();
+    normalized.download();
+    lse.download();
+  }
+
+  matrix<In> y, log_y, normalized, lse;
+  states<A> partials;
+};
+
+/// The bits of a row with removed elements are those of a row that has -infinity there.
+template <class In>
+void check_removals(queue& q, const edit_spec& edit, const problem_spec& spec) {
+  const edited_problem<In> p(edit, spec);
+  matrix<In> x(layout_of(p, spec.cols), role::input);
+  for (std::int64_t r = 0; r < spec.rows; ++r) {
+    const auto row = p.row(r, edited_problem<In>::none);
+    std::transform(row.begin(), row.end(), x.row(r).begin(), [](auto e) { return In(e); });
+  }
+  x.upload();
+  map_results<In> edited(layout_of(p, spec.cols));
+  map_results<In> copied(layout_of(p, spec.cols));
+  edited.make(q, p.x.view(), p.edits());
+  copied.make(q, x.view(), {});
+  const auto same = [](const auto& a, const auto& b, std::int64_t r) {
+    return std::memcmp(a.row(r).data(), b.row(r).data(), a.row(r).size_bytes()) == 0;
+  };
+  for (auto* const results : {&edited.y, &edited.log_y, &edited.normalized, &edited.lse}) {
+    expect(results->stray_writes(), -1, p);
+  }
+  const auto& partials = edited.partials.values();
+  for (std::int64_t r = 0; r < spec.rows; ++r) {
+    const std::string text = "row " + std::to_string(r) + "; " + p.text();
+    CHECK_MESSAGE(same(edited.y, copied.y, r), "softmax, " << text);
+    CHECK_MESSAGE(same(edited.log_y, copied.log_y, r), "log_softmax, " << text);
+    CHECK_MESSAGE(same(edited.normalized, copied.normalized, r), "normalize, " << text);
+    CHECK_MESSAGE(same(edited.lse, copied.lse, r), "logsumexp, " << text);
+    CHECK_MESSAGE(std::memcmp(&partials[static_cast<std::size_t>(r)],
+                              &copied.partials.values()[static_cast<std::size_t>(r)],
+                              sizeof partials[0]) == 0,
+                  "fold, " << text);
+  }
+}
+
 /// Values are f32 results rounded once, and masses are in units of 2^-50.
 template <class Out>
 bool is_near(Out found, double exact) {
@@ -288,6 +351,61 @@ TEST_SUITE("edits") {
     }
   }
 
+  // Rows of whole vectors that begin at sectors, of every plan of a GPU: it may read them with what
+  // is removed.
+  TEST_CASE_TEMPLATE("removed elements of aligned rows", In, SOFTFOLD_TEST_INPUT_TYPES) {
+    queue q;
+    for (const edit_spec& edit : all_edits) {
+      if (edit.changes_values()) {
+        continue;
+      }
+      for (const auto& [rows, cols] : {std::pair<std::int64_t, std::int64_t>{9, 16},
+                                       {7, 48},
+                                       {6, 304},
+                                       {8, 1040},
+                                       {3, 2064},
+                                       {3, 6016},
+                                       {2, 20000},
+                                       {3, 70000},
+                                       {301, 96}}) {
+        const problem_spec spec{
+            .rows = rows, .cols = cols, .seed = static_cast<std::uint64_t>(rows + cols)};
+        const edited_problem<In> p(edit, spec);
+        check_maps<In>(q, p, empty_row::zero);
+        check_parts<In>(q, p);
+        check_removals<In>(q, edit, spec);
+      }
+    }
+  }
+
+  TEST_CASE_TEMPLATE("removed elements of aligned rows of many kinds", In,
+                     SOFTFOLD_TEST_INPUT_TYPES) {
+    queue q;
+    for (const auto kind : {distribution::masked, distribution::few_values, distribution::edges,
+                            distribution::signed_zeros}) {
+      for (const edit_spec& edit : {all_edits[0], all_edits[1], all_edits[2], all_edits[5]}) {
+        for (const std::int64_t cols : {96, 5008}) {
+          const problem_spec spec{.rows = 4, .cols = cols, .kind = kind, .seed = 12};
+          check_removals<In>(q, edit, spec);
+          check_maps<In>(q, edited_problem<In>(edit, spec), empty_row::nan);
+        }
+      }
+    }
+  }
+
+  TEST_CASE_TEMPLATE("removed elements of very long rows", In, float, bfloat16) {
+    queue q;
+    for (const edit_spec& edit : {all_edits[0], all_edits[2], all_edits[5]}) {
+      check_removals<In>(q, edit, {.rows = 2, .cols = 300000, .seed = 13});
+    }
+    for (const edit_spec& edit : {all_edits[0], all_edits[1], all_edits[3]}) {
+      if (!reduced) {  // more than a GPU holds at once
+        check_removals<In>(q, edit,
+                           {.rows = sizeof(In) == 2 ? 57 : 33, .cols = 151936, .seed = 14});
+      }
+    }
+  }
+
   TEST_CASE_TEMPLATE("edits and the scale", Types, f32_f32, f16_f32, f64_f64) {
     using In = typename Types::input;
     using Out = typename Types::output;
@@ -367,19 +485,75 @@ TEST_SUITE("edits") {
     }
   }
 
+  TEST_CASE("a row alone with a stride that leaves the others unaligned") {
+    queue q;
+    for (const std::int64_t cols : {48, 112, 256, 512, 1024}) {  // the most of some plans
+      const edited_problem<float> p(all_edits[0],
+                                    {.rows = 3, .cols = cols, .padding = 3, .seed = 21});
+      matrix<float> all({3, cols, 0, 0}, role::output);
+      matrix<float> alone({1, cols, 0, 0}, role::output);
+      const_matrix_ref first = p.x.view();
+      softmax(q, first, all.view(), {.edits = p.edits()});
+      first.rows = 1;
+      row_edits edits = p.edits();
+      edits.mask.rows = 1;
+      softmax(q, first, alone.view(), {.edits = edits});
+      q.wait();
+      all.download();
+      alone.download();
+      CHECK(std::memcmp(all.row(0).data(), alone.row(0).data(), all.row(0).size_bytes()) == 0);
+    }
+  }
+
   TEST_CASE("a softmax in place with edits") {
     queue q;
-    const edited_problem<float> p(all_edits[0], {.rows = 9, .cols = 300, .seed = 4});
-    matrix<float> y({9, 300, 0, 0}, role::output);
-    for (std::int64_t r = 0; r < 9; ++r) {
-      std::copy_n(p.x.row(r).begin(), 300, y.row(r).begin());
+    for (const std::int64_t cols : {300, 304, 20000}) {
+      const edited_problem<float> p(all_edits[0], {.rows = 9, .cols = cols, .seed = 4});
+      matrix<float> y({9, cols, 0, 0}, role::output);
+      for (std::int64_t r = 0; r < 9; ++r) {
+        std::copy_n(p.x.row(r).begin(), cols, y.row(r).begin());
+      }
+      y.upload();
+      softmax(q, y.view(), y.view(), {.edits = p.edits()});
+      q.wait();
+      y.download();
+      for (std::int64_t r = 0; r < 9; ++r) {
+        expect(p.oracle(r).check_softmax(std::span<const float>(y.row(r)), empty_row::nan), r, p);
+      }
     }
-    y.upload();
-    softmax(q, y.view(), y.view(), {.edits = p.edits()});
-    q.wait();
-    y.download();
-    for (std::int64_t r = 0; r < 9; ++r) {
-      expect(p.oracle(r).check_softmax(std::span<const float>(y.row(r)), empty_row::nan), r, p);
+  }
+
+  // Nothing but tokens is wanted, and no filter is set: a GPU may read the rows with what is
+  // removed.
+  TEST_CASE_TEMPLATE("tokens of rows with removed elements", In, SOFTFOLD_TEST_INPUT_TYPES) {
+    queue q;
+    std::uint64_t seed = 96000;
+    for (const edit_spec& edit : all_edits) {
+      if (edit.changes_values()) {
+        continue;
+      }
+      for (const auto& [cols, offset] :
+           {std::pair<std::int64_t, std::int64_t>{9, 1}, {703, 3}, {704, 0}, {20000, 0}}) {
+        const edited_problem<In> p(edit,
+                                   {4, cols, distribution::normal, 1, offset, offset, ++seed});
+        for (const double temperature : {0.7, 0.0}) {
+          matrix<std::int32_t> tokens(layout_of(p, 2), role::output);
+          sample(q, p.x.view(), tokens.view(),
+                 {.temperature = temperature, .seed = seed, .offset = 4, .edits = p.edits()});
+          q.wait();
+          tokens.download();
+          for (std::int64_t r = 0; r < 4; ++r) {
+            const auto row = p.row(r, edited_problem<In>::none);
+            for (std::int64_t j = 0; j < 2; ++j) {
+              const auto expected =
+                  reference::sample(std::span(row), {temperature, 1, 0, 0, seed, 4},
+                                    filter_order::top_k_first, static_cast<std::uint32_t>(j));
+              CHECK_MESSAGE(tokens(r, j) == expected.token,
+                            "row " << r << ": token " << tokens(r, j) << "; " << p.text());
+            }
+          }
+        }
+      }
     }
   }
 

@@ -54,7 +54,7 @@ KINDS = {
     "merge_lists": Kind(False, False, False, vectors=1),
     "sample_rows_by_block": Kind(False, False, False, vectors=1, in_flight=0, sgpr_spills=24,
                                  flat=True),
-    "race_chunks": Kind(True, False, False, vectors=2, in_flight=0, sgpr_spills=56, lds=5),
+    "race_chunks": Kind(True, False, False, vectors=2, in_flight=0, sgpr_spills=80, lds=5),
     "race_finish": Kind(False, False, False, vectors=1, in_flight=0),
     "sample_from_lists": Kind(False, False, False, vectors=1, in_flight=0, sgpr_spills=48),
     "sample_in_rounds": Kind(True, False, True, vectors=2, in_flight=0, sgpr_spills=400, lds=9),

@@ -64,6 +64,8 @@ struct gradient_fold {
   using state = T;
   using results = no_results<T>;
   static constexpr int matrices = 2;
+  using whole = gradient_fold;
+  static constexpr bool only_plain = false;  ///< see masked_softmax_fold
 
   row_source<In> source;  ///< y
   row_source<In> dy;

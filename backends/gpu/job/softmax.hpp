@@ -26,6 +26,8 @@ struct softmax_fold {
   using state = softmax_state<T>;
   using results = row_results<T>;
   static constexpr int matrices = 1;
+  using whole = softmax_fold;
+  static constexpr bool only_plain = false;
 
   row_source<In> source;
   T scale;
@@ -158,10 +160,10 @@ __device__ inline void with_value(const row_result<T>& row, const Body& body) {
 }
 
 /// softmax or log-softmax, and normalize, whose states are given.
-template <map_operation op, class In, class Out>
+template <map_operation op, class In, class Out, class Fold = softmax_fold<In>>
 struct softmax_map {
   using T = arithmetic_t<In>;
-  using fold_type = softmax_fold<In>;
+  using fold_type = Fold;
   using output = Out;
   using state = softmax_state<T>;
   using result = row_result<T>;

@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(row_threads,
   fold.edit(own);
   const auto warp = fold.template fold_part<lanes, Job::of_exponentials, keep>(own);
   const auto whole = combine_over_block<lanes, short_code>(warp, fold.states(), memory);
-  prefetch_successor(range.base, range.size(), row, 1, fold.source);
+  prefetch_successor(fold, own, range.base, range.size(), row, 1);
   job.template write<keep, true>(own, job.y + row * job.y_stride - range.head, job.result_of(whole),
                                  warp);
 }

@@ -43,8 +43,14 @@ enum class row_ends {
   staged
 };
 
+/// Blocks of 256 threads on a multiprocessor, at least; 0: the compiler's choice, which is as many,
+/// but for jobs that have kernels for plain rows only.
+template <class Job, int V>
+constexpr int lanes_resident = Job::fold_type::only_plain&& V == 8 ? 4 : 0;
+
 template <int lanes, row_ends ends, class Job, int V>
-__global__ void __launch_bounds__(256) map_rows_by_lanes(const Job job, int row_shift) {
+__global__ void __launch_bounds__(256, least_resident(lanes_resident<Job, V>))
+    map_rows_by_lanes(const Job job, int row_shift) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
   }

@@ -8,6 +8,13 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
+/// As many rows as blocks of the caller's size run at once.
+__device__ inline std::int64_t rows_ahead(int blocks_of_row) {
+  constexpr int threads_at_once = 1024;  // of a multiprocessor, by their registers
+  const int blocks = multiprocessors() * threads_at_once / static_cast<int>(blockDim.x);
+  return blocks / blocks_of_row;
+}
+
 /// Asks for what is read when the calling block, which has the vectors at `from` of row `row`, has
 /// gone. To be called between a block's last read and its first write, when it would have nothing
 /// under way. Earlier, or for more rows than the device holds at once, the cache would lose lines
@@ -16,15 +23,32 @@ template <class In>
 __device__ inline void prefetch_successor(const In* from, int vectors, std::int64_t row,
                                           int blocks_of_row, const row_source<In>& source) {
   if constexpr (prefetches) {
-    constexpr int threads_at_once = 1024;  // of a multiprocessor, by their registers
     constexpr int line = 128 / 16;
-    const int blocks = multiprocessors() * threads_at_once / static_cast<int>(blockDim.x);
-    const std::int64_t ahead = blocks / blocks_of_row;
+    const std::int64_t ahead = rows_ahead(blocks_of_row);
     const int first = static_cast<int>(threadIdx.x) * line;
     if (row + ahead < source.rows && first < vectors) {
       prefetch_line(from + ahead * source.stride + first * vector_width<In>);
     }
   }
+}
+
+/// The same of what a block holds, `own`, of a job's rows: the vectors at `from`, which begin at
+/// column number `column`. A successor's mask as a rule removes about as much as the own one.
+template <class Fold, class Held, class In>
+__device__ inline void prefetch_successor(const Fold& fold, const Held& own, const In* from,
+                                          int vectors, std::int64_t row, int blocks_of_row) {
+  if constexpr (requires { fold.removals; }) {
+    if constexpr (prefetches) {
+      const std::int64_t next = row + rows_ahead(blocks_of_row);
+      if (next < fold.source.rows) {
+        fold.removals.prefetch(next, from - fold.source.row(row), vectors, vector_width<In>);
+      }
+    }
+    if (!own.is_mostly_kept()) {
+      return;
+    }
+  }
+  prefetch_successor(from, vectors, row, blocks_of_row, fold.source);
 }
 
 }  // namespace SOFTFOLD_BACKEND

@@ -28,24 +28,34 @@ bool launch_ring_of_chunks(const Job& job, const row_plan& plan, exchange_memory
                            stream_handle stream);
 
 /// Calls body with the compile-time number of vectors that a thread has of each matrix: that of the
-/// plan, or more, which makes fewer kernels, for results wider than the elements.
+/// plan, or more, which makes fewer kernels, for results wider than the elements and for jobs that
+/// have kernels for plain rows only.
 template <class Job, class Body>
 void with_vectors_of(int vectors, Body&& body) {
-  constexpr int matrices = Job::fold_type::matrices;
-  constexpr bool widens = sizeof(typename Job::output) > sizeof(typename Job::fold_type::element);
-  with_vectors(widens && vectors > 4 ? 8 : vectors, [&](auto v) {
-    constexpr int each = (v() + matrices - 1) / matrices;
-    if constexpr (!widens || v() <= 4 || v() == 8) {
-      body(std::integral_constant<int, each>());
-    }
-  });
+  using fold_type = typename Job::fold_type;
+  if constexpr (fold_type::only_plain) {
+    with_some_vectors<fold_type>(vectors, body);
+  } else {
+    constexpr int matrices = fold_type::matrices;
+    constexpr bool widens = sizeof(typename Job::output) > sizeof(typename fold_type::element);
+    with_vectors(widens && vectors > 4 ? 8 : vectors, [&](auto v) {
+      constexpr int each = (v() + matrices - 1) / matrices;
+      if constexpr (!widens || v() <= 4 || v() == 8) {
+        body(std::integral_constant<int, each>());
+      }
+    });
+  }
 }
 
 /// Calls body with whether the job's rows are plain, at compile time: kernels for that are shorter;
 /// see tile.
 template <class Job, class Body>
 auto with_plain(const Job& job, Body&& body) {
-  return job.is_plain() ? body(std::true_type()) : body(std::false_type());
+  if constexpr (Job::fold_type::only_plain) {
+    return body(std::true_type());
+  } else {
+    return job.is_plain() ? body(std::true_type()) : body(std::false_type());
+  }
 }
 
 /// The same for rows that a block holds, or several. Those of f64 are never plain: their kernels
@@ -64,7 +74,7 @@ void launch_rows_by_lanes(const Job& job, const row_plan& plan, stream_handle st
   using Out = typename Job::output;
   const std::int64_t blocks = divide_up(job.fold.source.rows * plan.lanes, plan.threads);
   with_vectors_of<Job>(plan.vectors, [&](auto v) {
-    if constexpr (stages_rows) {
+    if constexpr (stages_rows && !Job::fold_type::only_plain) {
       const std::size_t row_bytes = static_cast<std::size_t>(job.fold.source.cols) * sizeof(Out);
       if (job.y_stride == job.fold.source.cols && row_bytes % sector_bytes != 0 &&
           row_bytes <= most_staged_bytes) {

@@ -35,14 +35,29 @@ template <int lanes, class Fold>
 void finish(const Fold& fold, const row_plan& plan, const typename Fold::state* parts,
             const typename Fold::results& results, typename Fold::state* states,
             stream_handle stream) {
+  using whole = typename Fold::whole;  // what is removed is no matter any more
   const std::int64_t rows = fold.source.rows;
   if (plan.chunks > most_chunks_read_by_all) {
-    launch_next(stream, finish_long_rows<lanes, Fold>, rows, 512, 0, parts, plan.chunks,
+    launch_next(stream, finish_long_rows<lanes, whole>, rows, 512, 0, parts, plan.chunks,
                 fold.states(), results, states);
     return;
   }
-  launch_next(stream, finish_rows<lanes, Fold>, divide_up(rows * lanes, 256), 256, 0, parts, rows,
+  launch_next(stream, finish_rows<lanes, whole>, divide_up(rows * lanes, 256), 256, 0, parts, rows,
               plan.chunks, fold.states(), results, states);
+}
+
+/// Calls body with the compile-time number of vectors of each lane: that of the plan, or more,
+/// which makes fewer kernels, for folds that have kernels for plain rows only. What is kept between
+/// two looks, and so the bits of a result, does not depend on it.
+template <class Fold, class Body>
+void with_some_vectors(int vectors, Body&& body) {
+  if constexpr (!Fold::only_plain) {
+    with_vectors(vectors, body);
+  } else if (vectors <= 4) {
+    body(std::integral_constant<int, 4>());
+  } else {
+    body(std::integral_constant<int, 8>());
+  }
 }
 
 template <class Fold>
@@ -56,7 +71,7 @@ void run_reduction(executor& on, const Fold& fold, const typename Fold::results&
   auto* const parts = chunk_states<Fold>(on, plan, rows);
   with_lanes(on.properties.lanes, [&](auto lanes) {
     if (plan.kind == row_plan_kind::lanes) {
-      with_vectors(plan.vectors, [&](auto v) {
+      with_some_vectors<Fold>(plan.vectors, [&](auto v) {
         launch_grid(on.stream, reduce_rows_by_lanes<lanes(), Fold, v()>,
                     divide_up(rows * plan.lanes, plan.threads), plan.threads, fold, results,
                     row_shift(plan));

@@ -353,10 +353,13 @@ class tile {
     }
   }
 
+ protected:
   vector_range<In> range_;
   int first_;
   int step_;
   block16 vectors_[V];
+
+ private:
   T kept_[keeps ? V * width : 1];
   T kept_factor_;
 };

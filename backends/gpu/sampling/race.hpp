@@ -78,13 +78,13 @@ struct race_limits {
 };
 
 /// `limited`: only some elements may win.
-template <class In, bool limited>
+template <class In, bool limited, class Reader = row_reader<In>>
 struct race {
   // Beyond, the bound in f32 is no use.
   static constexpr float most_bound = 1e30F;
   static constexpr float log2_e = 1.44269504F;
 
-  row_reader<In> row;
+  Reader row;
   core::sampling::noise noise;
   double scale;
   float scale_2;              ///< the scale times log2 e
@@ -92,7 +92,7 @@ struct race {
   const race_limits* limits;  ///< of all threads, or null
 
   /// A row with parameters in range.
-  __device__ static race of(const row_reader<In>& row, const core::sampling::parameters& p,
+  __device__ static race of(const Reader& row, const core::sampling::parameters& p,
                             std::int64_t draw, const race_limits* limits = nullptr) {
     const bool noisy = p.temperature != 0;
     const double scale = noisy ? core::sampling::scale_of<float>(p.temperature) : 1;
@@ -165,7 +165,7 @@ struct race {
     const core::philox_words words = words_of(first);
 #pragma unroll 1
     for (int i = 0; i < race_columns && first + i < row.cols; ++i) {
-      const float element = widen(row.x[first + i]);
+      const float element = row.element(first + i);
       if (!may_win(element, words, i, best)) {
         continue;
       }
@@ -207,10 +207,7 @@ struct race {
     core::sampling::runner own;
     float top = -infinity<float>;
     for (; first < end; first += ahead * step) {
-#pragma unroll
-      for (int a = 0; a < ahead; ++a) {
-        row.load(first + a * step, elements[a]);
-      }
+      row.load(first, step, elements);
       const float best =
           core::value_of_key<float>(*static_cast<volatile std::uint32_t*>(&memory.best));
       unsigned candidates = 0;

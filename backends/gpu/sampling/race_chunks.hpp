@@ -18,12 +18,33 @@ constexpr int race_threads = 256;
 template <class In>
 constexpr int race_resident = sizeof(In) == 4 ? 3 : 4;
 
-/// Chunks of rows: their best runners, or the tokens if a chunk is a row.
+/// What race_chunks reads rows with: as they are, or with what is removed.
 template <class In>
-__global__ void __launch_bounds__(race_threads, least_resident(race_resident<In>))
+struct whole_rows {
+  static constexpr int resident = race_resident<In>;
+
+  __device__ row_reader<In> reader(const row_source<In>& source, std::int64_t row) const {
+    return row_reader<In>::of(source.row(row), source.cols);
+  }
+};
+template <class In>
+struct masked_rows {
+  static constexpr int resident = 3;
+
+  row_removals removals;
+
+  __device__ masked_reader<In> reader(const row_source<In>& source, std::int64_t row) const {
+    return masked_reader<In>::of(row_reader<In>::of(source.row(row), source.cols),
+                                 removals.of_row(row, 0, source.cols));
+  }
+};
+
+/// Chunks of rows: their best runners, or the tokens if a chunk is a row.
+template <class In, class Rows>
+__global__ void __launch_bounds__(race_threads, least_resident(Rows::resident))
     race_chunks(const row_source<In> source, const core::sample_problem problem,
                 const sample_ways ways, int chunks, std::int64_t chunk_columns,
-                core::sampling::runner* parts, const raw_row* raws) {
+                core::sampling::runner* parts, const raw_row* raws, const Rows rows) {
   __shared__ race_memory<race_threads> memory;
   let_next_begin();
   const std::int64_t draw = blockIdx.x / static_cast<unsigned>(chunks) / source.rows;
@@ -33,11 +54,12 @@ __global__ void __launch_bounds__(race_threads, least_resident(race_resident<In>
   if (ways.way_of(p) != sample_way::race) {
     return;
   }
-  const auto reader = row_reader<In>::of(source.row(row), source.cols);
+  const auto reader = rows.reader(source, row);
   const std::int64_t begin = chunk * chunk_columns;
   const std::int64_t end =
       begin + chunk_columns < source.cols ? begin + chunk_columns : source.cols;
-  const auto best = race<In, false>::of(reader, p, draw).template run<false>(begin, end, memory);
+  const auto best = race<In, false, decltype(rows.reader(source, row))>::of(reader, p, draw)
+                        .template run<false>(begin, end, memory);
   if (threadIdx.x == 0) {
     if (chunks == 1) {
       write_drawn<In>(problem, row, draw, best, kind_of(best), 0, raws);
