@@ -60,6 +60,13 @@ struct few_memory {
   double sum[Shape::warps][Shape::rows];
 };
 
+/// Rows of a block: as a rule all of the key head.
+template <class Shape>
+__device__ inline int rows_of(const attention_block& block) {
+  const std::int64_t left = block.all_rows - block.first_row;
+  return left < Shape::rows ? static_cast<int>(left) : Shape::rows;
+}
+
 template <class In, class Shape>
 __global__ void __launch_bounds__(Shape::threads, Shape::resident)
     attention_few(const __grid_constant__ core::attention_problem p,
@@ -77,7 +84,7 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
     return;  // a packed sequence leaves a block
   }
   const core::attention_sequence& in = block.in;
-  const auto rows_here = static_cast<int>(block.all_rows);
+  const int rows_here = rows_of<Shape>(block);
   const std::int64_t live_keys = in.live_keys(p);
   const int chunk_keys = chunk_length::of(live_keys);
   const auto past = static_cast<int>(live_keys);
@@ -86,30 +93,30 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
   const int chunk_past = past - chunk_begin < chunk_keys ? past : chunk_begin + chunk_keys;
   if (chunk_begin == chunk_past && parts.chunks > 1) {
     if (thread < rows_here) {
-      parts.states[block.place(p, thread)] = {-infinity<double>, 0};
+      parts.states[block.place(p, block.first_row + thread)] = {-infinity<double>, 0};
     }
     return;  // a sequence that is shorter than others has no such chunk
   }
   const auto queries = static_cast<std::uint32_t>(__cvta_generic_to_shared(query_memory));
-  const auto group = static_cast<int>(p.group());
   {
     using copy = tile_copy<typename Shape::tile, Shape::threads>;
     const copy query_copy = copy::of(p.q.dim, way.in_pieces, thread);
-    const In* const q = static_cast<const In*>(p.q.data) +
-                        core::offset_of(p.q, in.batch, block.key_head * group, in.first_query);
+    const In* const q = static_cast<const In*>(p.q.data);
 #pragma unroll 1
     for (int r = query_copy.first_row; r < Shape::rows; r += copy::rows_a_turn) {
       const bool exists = r < rows_here;
-      query_copy.copy_row(
-          queries, r, exists ? q + r % group * p.q.head_stride + r / group * p.q.token_stride : q,
-          exists);
+      const auto at = head_and_token::of(p, block.key_head, block.first_row + (exists ? r : 0));
+      query_copy.copy_row(queries, r,
+                          q + core::offset_of(p.q, in.batch, at.head, in.first_query + at.token),
+                          exists);
     }
     end_copies();
   }
   // Keys of the warp that some rows have, and that all have. Every warp finds out by itself, and
   // begins to read.
   const int row_of_lane = lane % Shape::rows < rows_here ? lane % Shape::rows : rows_here - 1;
-  const key_range own_row = block.keys(block.row(p, row_of_lane), chunk_begin, chunk_past);
+  const key_range own_row =
+      block.keys(block.row(p, block.first_row + row_of_lane), chunk_begin, chunk_past);
   if (thread < Shape::rows) {
     memory.ranges[thread] = own_row;
   }
@@ -235,7 +242,7 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
     };
     bool by_key = max == infinity<float> || (max == -infinity<float> && top != max);
     if (parts.chunks > 1) {
-      const std::int64_t place_of_row = block.place(p, row);
+      const std::int64_t place_of_row = block.place(p, block.first_row + row);
       if (lane == 0) {
         parts.states[place_of_row] = {static_cast<double>(max), sum};
       }
@@ -245,8 +252,9 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
         parts.weighted[place_of_row * v_dim + column] = own * one;
       }
     } else {
-      const std::int64_t head = block.key_head * group + row % group;
-      const std::int64_t token = in.first_query + row / group;
+      const auto at = head_and_token::of(p, block.key_head, block.first_row + row);
+      const std::int64_t head = at.head;
+      const std::int64_t token = in.first_query + at.token;
       const auto finish = core::attention_finish<float>::of(
           p, head, core::public_state(max, static_cast<float>(sum)));
       if (lane == 0) {

@@ -226,6 +226,18 @@ TEST_SUITE("attention") {
     c.options.most_keys = 1500;
     attend(q, c, true);
     check_fold(q, c);
+    // More queries than most_queries says.
+    packed_case<In> more({.heads = 8, .key_heads = 2, .dim = 64, .v_dim = 64, .seed = 90},
+                         {{1, 700}, {30, 20}, {0, 9}, {7, 1500}});
+    more.options.most_queries = 1;
+    attend(q, more, true);
+    // Chunks of many keys, in one launch and in two, and a sequence that lacks most of them.
+    for (const std::int64_t keys : {2100, reduced ? 2300 : 17000}) {
+      packed_case<In> far({.heads = 2, .key_heads = 1, .dim = 40, .v_dim = 40, .seed = 91},
+                          {{1, 3}, {1, keys}, {1, 0}, {2, 600}});
+      far.options.most_queries = 2;
+      attend(q, far, true);
+    }
   }
 
   TEST_CASE_TEMPLATE("keys beyond most_keys do not exist", In, SOFTFOLD_TEST_INPUT_TYPES) {

@@ -155,6 +155,9 @@ __device__ inline void add_chunk(const A* from, double factor, double (&weighted
   }
 }
 
+/// Chunks are added in turn by so many threads, whose sums are added in order.
+constexpr int most_shares = 8;
+
 /// The sums over a row's chunks, in one order, of `width` columns from `column` on, which threads
 /// with the same column have in turn.
 template <int width, class A>
@@ -182,7 +185,7 @@ __device__ inline void combine_columns(const attention_parts<A>& parts, std::int
     __syncthreads();
     const std::int64_t left = parts.chunks - begin;
     const int count = left < combine_threads ? static_cast<int>(left) : combine_threads;
-    if (column >= v_dim) {
+    if (column >= v_dim || share >= shares) {
       continue;
     }
     const A* const from = parts.weighted + (begin * rows + row) * v_dim + column;
@@ -216,7 +219,8 @@ __global__ void __launch_bounds__(combine_threads)
     columns *= 2;
   }
   const int share = thread / columns;
-  const int shares = combine_threads / columns;
+  const int shares =
+      combine_threads / columns < most_shares ? combine_threads / columns : most_shares;
   wait_for_launch_before();
 
   // The threads' values in one, by every thread, in one order.
@@ -274,32 +278,39 @@ __global__ void __launch_bounds__(combine_threads)
   }
 }
 
-/// The most chunks that lanes of a row have one each of, and the columns that such rows need.
-constexpr int few_chunks = 8;
+/// The most chunks that lanes of a row have one each of, and the columns that such rows have.
+constexpr int few_chunks = 16;
 template <class A>
-inline bool has_few_chunks(const core::attention_problem& p, const attention_parts<A>& parts) {
+SOFTFOLD_HD inline bool has_few_chunks(const core::attention_problem& p,
+                                       const attention_parts<A>& parts) {
   return parts.chunks <= few_chunks && p.v.dim % combined_values<A> == 0 &&
-         p.v.dim > 4 * combined_values<A> &&
-         p.v.dim <= combine_threads / few_chunks * combined_values<A>;
+         p.v.dim > few_chunks / 2 * combined_values<A> &&
+         p.v.dim <= combine_threads / most_shares * combined_values<A>;
+}
+/// Threads that have such a row, 16 or 32.
+template <class A>
+SOFTFOLD_HD inline int lanes_of_few(const core::attention_problem& p) {
+  return p.v.dim <= few_chunks * combined_values<A> ? few_chunks : 2 * few_chunks;
 }
 
-/// Rows of few chunks: `lanes_each` threads have a row. The same bits as by
-/// attention_combine_chunks, which adds in the same order.
+/// Rows of few chunks, a row by lanes_of_few threads. The same bits as by attention_combine_chunks,
+/// which adds in the same order.
 template <class In>
 __global__ void __launch_bounds__(combine_threads)
     attention_combine_few(const core::attention_problem p,
-                          const attention_parts<arithmetic_t<In>> parts, int lanes_each) {
+                          const attention_parts<arithmetic_t<In>> parts) {
+  const int each = lanes_of_few<arithmetic_t<In>>(p);
+  const auto thread = static_cast<int>(threadIdx.x);
+  const int lane = thread % each;
+  const std::int64_t rows = p.rows();
+  const std::int64_t own_row = std::int64_t{blockIdx.x} * (combine_threads / each) + thread / each;
+  const std::int64_t row = own_row < rows ? own_row : rows - 1;
   using A = arithmetic_t<In>;
   constexpr int width = combined_values<A>;
-  const auto thread = static_cast<int>(threadIdx.x);
-  const std::int64_t rows = p.rows();
-  const std::int64_t own_row =
-      std::int64_t{blockIdx.x} * (combine_threads / lanes_each) + thread / lanes_each;
-  const std::int64_t row = own_row < rows ? own_row : rows - 1;
   const auto at = placed_row::of(p, row);
   const int v_dim = static_cast<int>(p.v.dim);
-  const int column = thread % lanes_each * width;
-  const int chunk = thread % few_chunks;
+  const int column = lane * width;
+  const int chunk = lane % few_chunks;
   wait_for_launch_before();
   max_sum<double> s{-infinity<double>, 0};
   if (chunk < parts.chunks) {
@@ -320,10 +331,18 @@ __global__ void __launch_bounds__(combine_threads)
   double weighted[width] = {};
   const A* const from = parts.weighted + row * v_dim + (column < v_dim ? column : 0);
 #pragma unroll
-  for (int c = 0; c < few_chunks; ++c) {
-    const double of_chunk = shuffle_xor(factor, chunk ^ c);
-    if (c < parts.chunks) {
-      add_chunk<width>(from + c * rows * v_dim, of_chunk, weighted);
+  for (int share = 0; share < most_shares; ++share) {
+    double own[width] = {};
+#pragma unroll
+    for (int c = share; c < few_chunks; c += most_shares) {
+      const double of_chunk = shuffle_xor(factor, chunk ^ c);
+      if (c < parts.chunks) {
+        add_chunk<width>(from + c * rows * v_dim, of_chunk, own);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < width; ++i) {
+      weighted[i] = share == 0 ? own[i] : weighted[i] + own[i];
     }
   }
   if (own_row >= rows || !at.exists || column >= v_dim) {
@@ -350,13 +369,9 @@ void combine_chunks(executor& on, const core::attention_problem& p,
     return;
   }
   if (has_few_chunks(p, parts)) {
-    int lanes_each = few_chunks;
-    while (lanes_each * combined_values<arithmetic_t<In>> < p.v.dim) {
-      lanes_each *= 2;
-    }
     launch_next(on.stream, attention_combine_few<In>,
-                divide_up(p.rows(), combine_threads / lanes_each), combine_threads, 0, p, parts,
-                lanes_each);
+                divide_up(p.rows(), combine_threads / lanes_of_few<arithmetic_t<In>>(p)),
+                combine_threads, 0, p, parts);
   } else {
     launch_next(on.stream, attention_combine_chunks<In>, p.rows(), combine_threads, 0, p, parts);
   }
