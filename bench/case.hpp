@@ -90,6 +90,8 @@ struct bench_case {
   [[nodiscard]] bool is_attention() const noexcept { return op == operation::attention; }
   /// Attention of one query a head, which reads keys and values and computes little.
   [[nodiscard]] bool is_decode() const noexcept { return is_attention() && attention.queries == 1; }
+  /// Else by products of matrices.
+  [[nodiscard]] bool is_bound_by_memory() const noexcept { return !is_attention() || is_decode(); }
   [[nodiscard]] std::size_t key_value_bytes() const noexcept {
     return static_cast<std::size_t>(2 * attention.key_rows() * attention.dim) * size_of(type);
   }

@@ -29,8 +29,8 @@ GROUPS = {
     "masks": "Softmax with half or one in a hundred of the bits of a mask set, beside one without",
     "few-rows": "Few long rows",
     "topk": "Softmax + top-k, normal input",
-    "decode": "Attention of one query a head: microseconds, and GB of keys and values read in a second",
-    "prefill": "Attention of many queries: microseconds, and TFLOP in a second",
+    "decode": "Attention of one query a head: microseconds, and keys and values read in a second",
+    "prefill": "Attention of many queries: microseconds, and products in a second",
     "paper": "The comparison of Milakov and Gimelshein: 4000 rows",
 }
 

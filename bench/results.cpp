@@ -33,11 +33,7 @@ const measurement* quickest_peer(const case_result& result) {
   return best;
 }
 
-// None where products bind, not memory.
 const measurement* ceiling_of(const case_result& result) {
-  if (result.spec.is_attention() && !result.spec.is_decode()) {
-    return nullptr;
-  }
   const measurement* best = nullptr;
   for (const std::string& name : ceilings(result.spec)) {
     if (const measurement* m = find(result, name);
@@ -61,9 +57,10 @@ std::string ratio(const measurement& own, const measurement* other) {
 // Of attention the products or, of one query a head, the keys and values read; else the elements.
 std::string rate(const bench_case& c, double seconds) {
   const auto [work, unit] =
-      c.is_decode()      ? std::pair(static_cast<double>(c.key_value_bytes()) * 1e-9, "GB/s")
-      : c.is_attention() ? std::pair(c.attention.flops() * 1e-12, "TFLOP/s")
-                         : std::pair(static_cast<double>(c.elements()) * 1e-9, "Gelem/s");
+      c.is_decode()       ? std::pair(static_cast<double>(c.key_value_bytes()) * 1e-9, "GB/s")
+      : !c.is_attention() ? std::pair(static_cast<double>(c.elements()) * 1e-9, "Gelem/s")
+      : c.threads > 0     ? std::pair(c.attention.flops() * 1e-9, "GFLOP/s")
+                          : std::pair(c.attention.flops() * 1e-12, "TFLOP/s");
   char text[40];
   std::snprintf(text, sizeof text, "%.3f %s", work / seconds, unit);
   return text;

@@ -96,10 +96,11 @@ class Case:
 
     @property
     def unit(self):
-        """Of rate()."""
         if not self.attention:
             return "Gelem/s"
-        return "GB/s" if self.is_decode else "TFLOP/s"
+        if self.is_decode:
+            return "GB/s"
+        return "TFLOP/s" if self.on_device else "GFLOP/s"
 
     @property
     def label(self):
@@ -117,15 +118,15 @@ class Case:
         return self.results[name]["seconds"] if name in self.results else None
 
     def rate(self, name=SUBJECT):
-        """In a second, or None: of attention TFLOP or, of one query, GB of keys and values; else
-        billions of elements."""
+        """In a second, or None: of attention the products or, of one query, keys and values read, else
+        elements; in `unit`."""
         seconds = self.seconds(name)
         if not seconds:
             return None
         if self.is_decode:
             return self.key_value_bytes / seconds / 1e9
         if self.attention:
-            return self.flops / seconds / 1e12
+            return self.flops / seconds / (1e12 if self.on_device else 1e9)
         return self.rows * self.cols / seconds / 1e9
 
     def ratio(self, name):
@@ -156,8 +157,6 @@ class Case:
         """What the machine allows: a copy where a matrix is written, else one read. On a device
         the quicker of two copies, which where no matrix is written copy half of the input: as
         many bytes as one read. None of attention of several queries, which products bind."""
-        if self.attention and not self.is_decode:
-            return None
         if not self.on_device:
             return "memcpy" if self.writes_matrix else "scan"
         copies = [n for n in COPIES if n in self.results]
