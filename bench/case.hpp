@@ -25,14 +25,34 @@ enum class operation : std::uint8_t {
   sample_raw,      ///< without filters, with the tokens' log-probabilities
   masked_softmax,  ///< half of the bits of a mask set
   sparse_softmax,  ///< one of 100 bits of a mask set
-  scan
+  scan,
+  attention
 };
 
 enum class distribution : std::uint8_t {
-  normal,     ///< mean 0, standard deviation 2
+  normal,     ///< mean 0, standard deviation 2; of attention 1, and so of its scores
   logits,     ///< a language model's logits, each row turned by a different number of columns
   ascending,  ///< every element a new maximum
   equal,      ///< one value for each row
+};
+
+/// Query head h reads key head h / (heads / key_heads).
+struct attention_shape {
+  std::int64_t batches = 0;
+  std::int64_t heads = 0;
+  std::int64_t key_heads = 0;
+  std::int64_t queries = 0;  ///< of each head
+  std::int64_t keys = 0;
+  std::int64_t dim = 0;
+  bool causal = false;
+
+  [[nodiscard]] std::int64_t query_rows() const noexcept { return batches * heads * queries; }
+  [[nodiscard]] std::int64_t key_rows() const noexcept { return batches * key_heads * keys; }
+  /// Of both products; of as many queries as keys a causal mask leaves half.
+  [[nodiscard]] double flops() const noexcept {
+    const auto scores = static_cast<double>(query_rows()) * static_cast<double>(keys);
+    return (causal ? 2 : 4) * scores * static_cast<double>(dim);
+  }
 };
 
 struct bench_case {
@@ -42,6 +62,8 @@ struct bench_case {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
   std::int64_t k = 0;  ///< 0 unless the operation is a top-k or draws
+  /// Of attention. Its input's rows are those of Q, K and V, one after the other, the columns dim.
+  attention_shape attention = {};
   distribution input = distribution::normal;
   int threads = 1;     ///< of the host that compute; 0 where a device does
   bool quick = false;  ///< also a part of --quick
@@ -64,6 +86,14 @@ struct bench_case {
     return op == operation::sample || op == operation::sample_top_k_p ||
            op == operation::sample_top_p || op == operation::sample_min_p ||
            op == operation::sample_raw;
+  }
+  [[nodiscard]] bool is_attention() const noexcept { return op == operation::attention; }
+  /// Attention of one query a head, which reads keys and values and computes little.
+  [[nodiscard]] bool is_decode() const noexcept { return is_attention() && attention.queries == 1; }
+  /// Else by products of matrices.
+  [[nodiscard]] bool is_bound_by_memory() const noexcept { return !is_attention() || is_decode(); }
+  [[nodiscard]] std::size_t key_value_bytes() const noexcept {
+    return static_cast<std::size_t>(2 * attention.key_rows() * attention.dim) * size_of(type);
   }
   [[nodiscard]] bool is_gradient() const noexcept {
     return op == operation::softmax_backward || op == operation::log_softmax_backward;
@@ -107,6 +137,8 @@ struct bench_case {
       return "sparse_softmax";
     case operation::scan:
       return "scan";
+    case operation::attention:
+      return "attention";
   }
   return "unknown";
 }
@@ -125,12 +157,25 @@ struct bench_case {
   return "unknown";
 }
 
+/// For instance "8x32x1x2048x128/kv8": batches, heads, queries, keys and dim, and how many heads
+/// the keys have if it is another number.
+[[nodiscard]] inline std::string name_of(const attention_shape& s) {
+  std::string name = std::to_string(s.batches);
+  for (const std::int64_t size : {s.heads, s.queries, s.keys, s.dim}) {
+    name += 'x' + std::to_string(size);
+  }
+  return name + (s.key_heads != s.heads ? "/kv" + std::to_string(s.key_heads) : "") +
+         (s.causal ? "/causal" : "");
+}
+
 /// For instance "shapes/softmax_topk/f32/4000x25000/k5/normal/1t", without threads on a device:
 /// what --filter matches.
 [[nodiscard]] inline std::string name_of(const bench_case& c) {
-  return c.group + '/' + name_of(c.op) + '/' + name_of(c.type) + '/' + std::to_string(c.rows) +
-         'x' + std::to_string(c.cols) + (c.k > 0 ? "/k" + std::to_string(c.k) : "") + '/' +
-         name_of(c.input) + (c.threads > 0 ? '/' + std::to_string(c.threads) + 't' : "");
+  return c.group + '/' + name_of(c.op) + '/' + name_of(c.type) + '/' +
+         (c.is_attention() ? name_of(c.attention)
+                           : std::to_string(c.rows) + 'x' + std::to_string(c.cols)) +
+         (c.k > 0 ? "/k" + std::to_string(c.k) : "") + '/' + name_of(c.input) +
+         (c.threads > 0 ? '/' + std::to_string(c.threads) + 't' : "");
 }
 
 /// Where the data of a case lives: "hot" fits a core's second-level cache, "streaming" is

@@ -33,6 +33,17 @@ class case_list {
       add(c, s);
     }
   }
+  /// Attention, of the group "decode" or "prefill".
+  void add_attention(const attention_shape& s, dtype type, int threads, bool quick = false) {
+    cases_.push_back({.group = s.queries == 1 ? "decode" : "prefill",
+                      .op = operation::attention,
+                      .type = type,
+                      .rows = s.query_rows() + 2 * s.key_rows(),
+                      .cols = s.dim,
+                      .attention = s,
+                      .threads = threads,
+                      .quick = quick});
+  }
   [[nodiscard]] std::vector<bench_case> take() { return std::move(cases_); }
 
  private:

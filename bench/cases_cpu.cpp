@@ -134,6 +134,22 @@ void add_inputs(case_list& list, int threads) {
   }
 }
 
+void add_attention(case_list& list, const std::vector<int>& threads) {
+  for (const int t : threads) {
+    for (const dtype type : {dtype::f32, dtype::bf16}) {
+      list.add_attention({1, 8, 8, 1, 32768, 128}, type, t, type == dtype::f32);
+      for (const std::int64_t dim : {64, 128}) {
+        for (const std::int64_t tokens : {1024, 4096}) {
+          for (const bool causal : {false, true}) {
+            list.add_attention({1, 8, 8, tokens, tokens, dim, causal}, type, t,
+                               type == dtype::f32 && dim == 64 && tokens == 1024);
+          }
+        }
+      }
+    }
+  }
+}
+
 // In cache: at least one row, and no row longer than fits.
 void add_hot_sweep(case_list& list, bench_case c, bool quick) {
   c.group = "sweep-hot";
@@ -161,6 +177,7 @@ std::vector<bench_case> all_cases(const std::vector<int>& threads) {
   add_operations(list, threads);
   add_types(list, threads.front());
   add_inputs(list, threads.front());
+  add_attention(list, threads);
   const int one = threads.front();
   for (const int t : threads) {
     const bench_case softmax{.op = operation::softmax, .threads = t};

@@ -167,6 +167,37 @@ void add_paper(case_list& list) {
   }
 }
 
+// The largest inputs first: they serve the others of their type.
+void add_attention(case_list& list) {
+  struct timed_shape {
+    attention_shape shape;
+    bool quick = false;
+    bool other_types = false;  // f16 and f32, too
+  };
+  constexpr timed_shape shapes[] = {
+      {{8, 32, 8, 1, 16384, 128}, true, true},
+      {{8, 8, 8, 1, 16384, 128}},
+      {{16, 32, 8, 1, 16384, 64}},
+      {{8, 32, 8, 1, 2048, 128}},
+      {{1, 32, 8, 1, 8192, 128}, true, true},
+      {{1, 32, 8, 1, 4096, 128}},
+      {{1, 16, 16, 8192, 8192, 128}, true, true},
+      {{1, 16, 16, 8192, 8192, 128, true}, false, true},
+      {{1, 16, 16, 8191, 8191, 128}},
+      {{4, 16, 16, 2048, 2048, 128}},
+      {{1, 32, 32, 8192, 8192, 64}},
+      {{1, 32, 32, 8192, 8192, 64, true}},
+      {{1, 8, 8, 8192, 8192, 256}},
+  };
+  for (const dtype type : {dtype::bf16, dtype::f16, dtype::f32}) {
+    for (const timed_shape& s : shapes) {
+      if (type == dtype::bf16 || s.other_types) {
+        list.add_attention(s.shape, type, 0, s.quick && type == dtype::bf16);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<bench_case> all_cases(const std::vector<int>& /*threads*/) {
@@ -179,6 +210,7 @@ std::vector<bench_case> all_cases(const std::vector<int>& /*threads*/) {
   add_masks(list);
   add_few_rows(list);
   add_inputs(list);
+  add_attention(list);
   return list.take();
 }
 

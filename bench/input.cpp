@@ -15,9 +15,10 @@ namespace softfold::bench {
 namespace {
 
 template <class T>
-std::vector<T> converted(const std::vector<float>& values) {
+std::vector<T> converted(const std::vector<float>& values, float factor = 1) {
   std::vector<T> result(values.size());
-  std::ranges::transform(values, result.begin(), [](float v) { return static_cast<T>(v); });
+  std::ranges::transform(values, result.begin(),
+                         [factor](float v) { return static_cast<T>(v * factor); });
   return result;
 }
 
@@ -74,8 +75,8 @@ template <class T>
 void write(const bench_case& c, const logits_table& logits, T* out) {
   switch (c.input) {
     case distribution::normal:
-      tile(converted<T>(normal_values()).data(), normal_period, 0, out,
-           static_cast<std::size_t>(c.elements()));
+      tile(converted<T>(normal_values(), c.is_attention() ? 0.5f : 1.0f).data(), normal_period, 0,
+           out, static_cast<std::size_t>(c.elements()));
       return;
     case distribution::logits:
       write_logits(c, logits, out);

@@ -20,6 +20,7 @@ import sys
 import time
 
 import onnx_model
+import results
 
 
 def optional(name):
@@ -44,6 +45,8 @@ def make_input(case):
     count = case["rows"] * case["cols"]
     generator = np.random.default_rng(1)
     values = generator.standard_normal(1000003, dtype=np.float32) * np.float32(2)
+    if case["operation"] == "attention":
+        values /= 2
     return np.resize(values, count).reshape(case["rows"], case["cols"])
 
 
@@ -63,6 +66,10 @@ def softfold_call(case, x, threads):
     else:
         return None
     k = case["k"]
+    if case["operation"] == "attention":
+        tensors = results.attention_inputs(case, x)
+        causal = "bottom_right" if case["attention"]["causal"] else None
+        return lambda: softfold.attention(*tensors, causal=causal)
     return {
         "softmax": lambda: softfold.softmax(x, out=y),
         "log_softmax": lambda: softfold.log_softmax(x, out=y),
@@ -78,6 +85,10 @@ def torch_call(case, x, threads):
     torch.set_num_threads(threads)
     x = torch_input(case, x)
     k, operation = case["k"], case["operation"]
+    if operation == "attention":
+        tensors, a = results.attention_inputs(case, x), case["attention"]
+        options = {"is_causal": a["causal"], "enable_gqa": a["heads"] != a["key_heads"]}
+        return lambda: torch.nn.functional.scaled_dot_product_attention(*tensors, **options)
     mask = torch.rand(x.shape) < 0.5 if operation == "masked_softmax" else None
     if operation in ("softmax", "log_softmax"):
         # Into memory that is there already, as softfold does: fresh pages would cost more than
@@ -127,21 +138,38 @@ def onnxruntime_call(case, x, threads):
     return lambda keep=(x, y): session.run_with_iobinding(binding)
 
 
+def openvino_attention(case):
+    """The case as a model of one operator, or None if NumPy has no such elements or heads share keys."""
+    a = case["attention"]
+    if case["dtype"] not in FLOATS or a["heads"] != a["key_heads"]:
+        return None
+    operators = importlib.import_module("openvino.opset13")
+    kind = getattr(np, FLOATS[case["dtype"]])
+    shapes = [[a["batches"], a["heads"], a[tokens], a["dim"]] for tokens in ("queries", "keys", "keys")]
+    inputs = [operators.parameter(shape, kind) for shape in shapes]
+    return openvino.Model([operators.scaled_dot_product_attention(*inputs, causal=a["causal"])], inputs)
+
+
 def openvino_call(case, x, threads):
-    model = model_of(case)
+    attention = case["operation"] == "attention"
+    model = openvino_attention(case) if attention else model_of(case)
     if model is None:
         return None
     core = openvino.Core()
+    if not attention:
+        model = core.read_model(model)
     # Of the model's own precision: by default a processor that has bf16 computes f32 in it.
     options = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY",
                "INFERENCE_PRECISION_HINT": case["dtype"] if case["dtype"] != "f64" else "f32"}
-    compiled = core.compile_model(core.read_model(model), "CPU", options)
+    compiled = core.compile_model(model, "CPU", options)
     if compiled.input(0).get_element_type().to_string() != case["dtype"]:
         return None  # it would compute in another type
     request = compiled.create_infer_request()
     x = x.astype(FLOATS[case["dtype"]])
     y = np.zeros_like(x)
-    request.set_input_tensor(openvino.Tensor(x, shared_memory=True))
+    tensors = results.attention_inputs(case, x) if attention else [x]
+    for i, tensor in enumerate(tensors):
+        request.set_input_tensor(i, openvino.Tensor(tensor, shared_memory=True))
     if case["operation"] in ("softmax", "log_softmax"):
         request.set_output_tensor(openvino.Tensor(y, shared_memory=True))
     return lambda keep=(x, y): request.infer()
@@ -197,13 +225,13 @@ def time_rounds(calls, settings, threads):
 
 def time_case(case, names, settings, threads):
     seconds, shares, counts = time_rounds(prepared(case, names, threads), settings, threads)
-    results = [{"name": name, "role": "subject" if name == SUBJECT else "peer",
+    measured = [{"name": name, "role": "subject" if name == SUBJECT else "peer",
                 "seconds": statistics.median(times), "lowest": min(times), "highest": max(times),
                 "rounds": len(times), "calls": counts[name],
                 "own_share": statistics.median(shares[name])} for name, times in seconds.items()]
-    suspect = threads == 1 and any(r["own_share"] < 0.95 for r in results)
+    suspect = threads == 1 and any(r["own_share"] < 0.95 for r in measured)
     return {**{k: v for k, v in case.items() if k not in ("results", "others")},
-            "loaded": suspect, "results": results}
+            "loaded": suspect, "results": measured}
 
 
 def main():
@@ -227,10 +255,9 @@ def main():
     timed = []
     for case in cases:
         timed.append(time_case(case, names, like["settings"], arguments.threads))
-        rates = [f"{r['name']} {case['rows'] * case['cols'] / r['seconds'] / 1e9:.3f}"
-                 for r in timed[-1]["results"]]
-        print(f"{case['group']} {case['operation']} {case['dtype']} {case['rows']}x{case['cols']} "
-              f"k{case['k']} Gelem/s: {', '.join(rates)}", flush=True)
+        done = results.Case(timed[-1])
+        rates = [f"{name} {done.rate(name):.3f}" for name in done.results]
+        print(f"{done.group}: {done.label}, {done.unit}: {', '.join(rates)}", flush=True)
     document = {
         "format": 1, "program": "peers.py",
         "machine": {"system": platform.platform(), "python": platform.python_version(),

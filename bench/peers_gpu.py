@@ -1,27 +1,37 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Times PyTorch, torch.compile and a one-block Triton kernel on the cases of a GPU result.
+"""Times PyTorch, torch.compile and a one-block Triton kernel on the cases of a GPU result; on those
+of attention PyTorch's scaled_dot_product_attention by FlashAttention and by cuDNN.
 
     peers_gpu.py --into RESULT.json [--seconds N]
 
 RESULT.json is what softfold_bench wrote on this device; the peers' times are added to its cases
 of normal input. Calls are timed as softfold_bench does it: events around each call, after reading
-four times the size of the L2 cache; the median over rounds. What does not fit into the seconds is
-left out, and said.
+four times the size of the L2 cache; the median over rounds. In attention the library takes turns
+with them, by its Python package, if that is installed. What does not fit into the seconds, and what
+a back end refuses, is left out, and said.
 """
 
 import argparse
+import contextlib
+import functools
 import json
 import statistics
 import sys
 import time
+import warnings
 
 import results
 
 try:
     import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
 except ImportError:
     torch = None
+try:
+    import softfold
+except ImportError:
+    softfold = None
 try:
     import triton
     import triton.language as tl
@@ -61,22 +71,30 @@ class Clock:
         end.synchronize()
         return begin.elapsed_time(end) * 1e-3
 
+    def calls(self, call):
+        """How many there are in a round."""
+        call()
+        return max(1, min(MOST_CALLS, int(self.settings["min_time"] / self.once(call))))
+
+    def done(self, seconds, calls):
+        return len(seconds) >= self.settings["rounds"] or (
+            len(seconds) >= self.settings["fewest_rounds"]
+            and sum(seconds) * calls > self.settings["budget"])
+
+    def round(self, call, calls):
+        """Mean seconds of a call."""
+        return statistics.fmean(self.once(call) for _ in range(calls))
+
     def rounds(self, call):
         """Mean seconds of a call in each round, and the calls in a round."""
-        call()
-        once = self.once(call)
-        calls = max(1, min(MOST_CALLS, int(self.settings["min_time"] / once)))
-        seconds = []
-        while len(seconds) < self.settings["rounds"]:
-            seconds.append(statistics.fmean(self.once(call) for _ in range(calls)))
-            if (len(seconds) >= self.settings["fewest_rounds"]
-                    and sum(seconds) * calls > self.settings["budget"]):
-                break
+        calls, seconds = self.calls(call), []
+        while not self.done(seconds, calls):
+            seconds.append(self.round(call, calls))
         return seconds, calls
 
 
 class Inputs:
-    """Normal elements, made once for each type; a case takes the first ones."""
+    """Normal elements, made once for each type, and again for attention; a case takes the first ones."""
 
     TYPES = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16"}
 
@@ -84,18 +102,23 @@ class Inputs:
         self.most = {}
         for case in cases:
             count = case["rows"] * case["cols"]
-            self.most[case["dtype"]] = max(count, self.most.get(case["dtype"], 0))
-        self.held, self.held_dtype = None, None
+            self.most[self.kind(case)] = max(count, self.most.get(self.kind(case), 0))
+        self.held, self.held_kind = None, None
+
+    @staticmethod
+    def kind(case):
+        """The type and the standard deviation."""
+        return case["dtype"], 1 if case["operation"] == "attention" else 2
 
     def get(self, case):
-        dtype = case["dtype"]
-        if dtype != self.held_dtype:
+        dtype, deviation = kind = self.kind(case)
+        if kind != self.held_kind:
             self.held = None  # its memory first
             generator = torch.Generator(device="cuda").manual_seed(1)
-            period = 2 * torch.randn(NORMAL_PERIOD, device="cuda", generator=generator)
-            repeats = -(-self.most[dtype] // NORMAL_PERIOD)
+            period = deviation * torch.randn(NORMAL_PERIOD, device="cuda", generator=generator)
+            repeats = -(-self.most[kind] // NORMAL_PERIOD)
             self.held = period.to(getattr(torch, self.TYPES[dtype])).repeat(repeats)
-            self.held_dtype = dtype
+            self.held_kind = kind
         return self.held[:case["rows"] * case["cols"]].view(case["rows"], case["cols"])
 
 
@@ -109,7 +132,7 @@ def pytorch_call(case, x):
         "logsumexp": lambda: torch.logsumexp(x, -1),
         "topk": lambda: torch.topk(x, k),
         "softmax_topk": lambda: torch.topk(torch.softmax(x, -1, dtype=torch.float32), k),
-    }[operation]
+    }.get(operation)
 
 
 def compile_call(case, x):
@@ -154,6 +177,9 @@ PEERS = {  # in this order: what takes long to compile comes last
 }
 
 
+ATTENTION_PEERS = {"sdpa_flash": "FLASH_ATTENTION", "sdpa_cudnn": "CUDNN_ATTENTION"}
+
+
 def time_peer(name, cases, inputs, clock, deadline):
     """Adds the peer's results to the cases; returns how many it did not get to."""
     for at, case in enumerate(cases):
@@ -168,12 +194,71 @@ def time_peer(name, cases, inputs, clock, deadline):
             print(f"{name}, {results.Case(case).label}: {str(error).splitlines()[0]}",
                   file=sys.stderr)
             continue
-        case["results"].append({
-            "name": name, "role": "peer", "seconds": statistics.median(seconds),
-            "lowest": min(seconds), "highest": max(seconds), "rounds": len(seconds),
-            "calls": calls})
-        print(f"{results.Case(case).label}: {name} {statistics.median(seconds) * 1e6:.1f} us",
-              flush=True)
+        add_result(case, name, seconds, calls)
+    return 0
+
+
+def add_result(case, name, seconds, calls, **more):
+    case["results"].append({
+        "name": name, "role": "peer", "seconds": statistics.median(seconds), "lowest": min(seconds),
+        "highest": max(seconds), "rounds": len(seconds), "calls": calls, **more})
+    done = results.Case(case)
+    print(f"{done.label}: {name} {statistics.median(seconds) * 1e6:.1f} us, "
+          f"{done.rate(name):.1f} {done.unit}", flush=True)
+
+
+def attention_calls(case, x):
+    """name -> (call, what it is called within), of those that do not refuse."""
+    tensors = results.attention_inputs(case, x)
+    a, calls, answers = case["attention"], {}, {}
+    if softfold:
+        causal = "bottom_right" if a["causal"] else None
+        calls[results.SUBJECT] = (functools.partial(softfold.attention, *tensors, causal=causal),
+                                  contextlib.nullcontext)
+    sdpa = functools.partial(torch.nn.functional.scaled_dot_product_attention, *tensors,
+                             is_causal=a["causal"], enable_gqa=a["heads"] != a["key_heads"])
+    for name, backend in ATTENTION_PEERS.items():
+        calls[name] = sdpa, functools.partial(sdpa_kernel, getattr(SDPBackend, backend))
+    for name, (call, within) in list(calls.items()):
+        with warnings.catch_warnings(record=True) as reasons, within():
+            warnings.simplefilter("always")  # PyTorch gives the reasons as warnings
+            try:
+                answers[name] = call()
+            except Exception as error:  # the package's own, too: it may know no CUDA
+                lines = [str(w.message).split(" (Triggered")[0] for w in reasons] or [str(error)]
+                print(f"{name}, {results.Case(case).label}: {' '.join(lines)}", file=sys.stderr)
+                del calls[name]
+    # As softfold_bench does: contenders give the same answer, for some of the rows.
+    some = [answer[-1, :, -1].float() for answer in answers.values()]
+    for other in some[1:]:
+        torch.testing.assert_close(other, some[0], rtol=0.02, atol=0.02 * float(some[0].abs().max()))
+    return calls
+
+
+def time_attention(cases, inputs, clock, deadline):
+    """Adds the peers' results, each with the library's beside it; returns how many cases it did not
+    get to."""
+    for at, case in enumerate(cases):
+        if time.monotonic() > deadline:
+            return len(cases) - at
+        contenders = attention_calls(case, inputs.get(case))
+        if not contenders.keys() - {results.SUBJECT}:
+            continue
+        calls, seconds = {}, {name: [] for name in contenders}
+        for name, (call, within) in contenders.items():
+            with within():
+                calls[name] = clock.calls(call)
+        order = list(contenders)
+        while left := [n for n in order if not clock.done(seconds[n], calls[n])]:
+            for name in left:
+                call, within = contenders[name]
+                with within():
+                    seconds[name].append(clock.round(call, calls[name]))
+            order = order[1:] + order[:1]
+        own = seconds.pop(results.SUBJECT, None)
+        beside = {"beside": statistics.median(own)} if own else {}
+        for name, times in seconds.items():
+            add_result(case, name, times, calls[name], **beside)
     return 0
 
 
@@ -190,14 +275,25 @@ def main():
     with open(arguments.into, encoding="utf-8") as file:
         document = json.load(file)
     # By type: the elements of one are held at a time.
-    cases = sorted((c for c in document["cases"] if c["input"] == "normal"),
-                   key=lambda c: c["dtype"])
-    for case in cases:  # of an earlier time
-        case["results"] = [r for r in case["results"] if r["name"] not in PEERS]
-    inputs = Inputs(cases)
+    all_cases = sorted((c for c in document["cases"] if c["input"] == "normal"), key=Inputs.kind)
+    for case in all_cases:  # of an earlier time
+        case["results"] = [r for r in case["results"]
+                           if r["name"] not in (*PEERS, *ATTENTION_PEERS)]
+    cases = [c for c in all_cases if c["operation"] != "attention"]
+    attention = [c for c in all_cases if c["operation"] == "attention"]
+    inputs = Inputs(all_cases)
     clock = Clock(document["settings"], document["machine"]["flush_bytes"])
     heads = []
     with torch.inference_mode():
+        if attention:
+            if not softfold:
+                print("without the Python package softfold: attention's peers are compared with "
+                      "the time that softfold_bench took")
+            left = time_attention(attention, inputs, clock, deadline)
+            if left:
+                print(f"attention: out of time, {left} cases left out (--seconds)")
+            heads += [{"name": n, "role": "peer", "version": torch.__version__}
+                      for n in ATTENTION_PEERS]
         for name, (_, module) in PEERS.items():
             if not module:
                 print(f"without {name}: the Python package triton is not installed")
@@ -208,7 +304,8 @@ def main():
                 print(f"{name}: out of time, {left} cases left out (--seconds)")
             version = triton.__version__ if name == "triton" else torch.__version__
             heads.append({"name": name, "role": "peer", "version": version})
-    document["contenders"] = [c for c in document["contenders"] if c["name"] not in PEERS] + heads
+    document["contenders"] = [c for c in document["contenders"]
+                              if c["name"] not in (*PEERS, *ATTENTION_PEERS)] + heads
     results.write(arguments.into, document)
 
 

@@ -29,6 +29,8 @@ GROUPS = {
     "masks": "Softmax with half or one in a hundred of the bits of a mask set, beside one without",
     "few-rows": "Few long rows",
     "topk": "Softmax + top-k, normal input",
+    "decode": "Attention of one query a head: microseconds, and keys and values read in a second",
+    "prefill": "Attention of many queries: microseconds, and products in a second",
     "paper": "The comparison of Milakov and Gimelshein: 4000 rows",
 }
 
@@ -124,10 +126,14 @@ def case_table(cases, evaluated, style):
         on_host = [("/ cpu", ratios[0][1]), ("Serial / cpu", lambda c: c.serial_ratio),
                    ("/ Serial", lambda c: c.ratio(results.SERIAL))]
         ratios = ([] if on_device else on_host) + ratios[2:]
+    in_microseconds = on_device or cases[0].attention
+    if cases[0].attention:  # this library's rate in the place of the other operations' standard peer
+        own = (cases[0].unit, lambda c: c.rate())
+        ratios = [own, *(r for r in ratios if r[0] not in ("/ standard", "/ oneDNN"))]
     titles = ["case", results.SUBJECT, *names, *(title for title, _ in ratios), "targets"]
     rows = []
     for case in cases:
-        cell = ((lambda name: microseconds(case, name)) if on_device
+        cell = ((lambda name: microseconds(case, name)) if in_microseconds
                 else (lambda name: number(case.rate(name), 3)))
         rows.append([case.label, *[cell(name) for name in (results.SUBJECT, *names)],
                      *(number(ratio(case)) for _, ratio in ratios), mark(case, evaluated)])

@@ -9,6 +9,7 @@
 #include <ostream>
 #include <stdexcept>
 #include <string_view>
+#include <utility>
 
 namespace softfold::bench {
 namespace {
@@ -53,6 +54,18 @@ std::string ratio(const measurement& own, const measurement* other) {
   return text;
 }
 
+// Of attention the products or, of one query a head, the keys and values read; else the elements.
+std::string rate(const bench_case& c, double seconds) {
+  const auto [work, unit] =
+      c.is_decode()       ? std::pair(static_cast<double>(c.key_value_bytes()) * 1e-9, "GB/s")
+      : !c.is_attention() ? std::pair(static_cast<double>(c.elements()) * 1e-9, "Gelem/s")
+      : c.threads > 0     ? std::pair(c.attention.flops() * 1e-9, "GFLOP/s")
+                          : std::pair(c.attention.flops() * 1e-12, "TFLOP/s");
+  char text[40];
+  std::snprintf(text, sizeof text, "%.3f %s", work / seconds, unit);
+  return text;
+}
+
 // Six digits are more than a timing has, and short in the file.
 nlohmann::ordered_json rounded(double value) {
   char text[32];
@@ -72,8 +85,16 @@ nlohmann::ordered_json to_json(const case_result& result) {
                                  {"threads", c.threads},
                                  {"regime", regime_of(c)},
                                  {"others", rounded(result.load.others)},
-                                 {"loaded", result.loaded},
-                                 {"results", nlohmann::ordered_json::array()}};
+                                 {"loaded", result.loaded}};
+  if (c.is_attention()) {
+    json["attention"] = {{"batches", c.attention.batches},     {"heads", c.attention.heads},
+                         {"key_heads", c.attention.key_heads}, {"queries", c.attention.queries},
+                         {"keys", c.attention.keys},           {"dim", c.attention.dim},
+                         {"causal", c.attention.causal}};
+    json["flops"] = static_cast<std::int64_t>(c.attention.flops());
+    json["bytes"] = c.key_value_bytes();
+  }
+  json["results"] = nlohmann::ordered_json::array();
   for (const measurement& m : result.measurements) {
     nlohmann::ordered_json one = {{"name", m.name},
                                   {"role", name_of(m.role)},
@@ -105,7 +126,7 @@ nlohmann::ordered_json to_json(const contender& c) {
 
 void print_titles(std::ostream& out) {
   char line[160];
-  std::snprintf(line, sizeof line, "%-62s %9s %10s %9s %8s %8s  %s\n", "case", "Gelem/s", "us",
+  std::snprintf(line, sizeof line, "%-62s %16s %10s %9s %8s %8s  %s\n", "case", "rate", "us",
                 "/standard", "/peer", "/ceiling", "quickest peer");
   out << line;
 }
@@ -118,8 +139,8 @@ void print_line(std::ostream& out, const case_result& result) {
   const bench_case& c = result.spec;
   const measurement* peer = quickest_peer(result);
   char line[240];
-  std::snprintf(line, sizeof line, "%-62s %9.3f %10.1f %9s %8s %8s  %s%s\n", name_of(c).c_str(),
-                static_cast<double>(c.elements()) / own->median * 1e-9, own->median * 1e6,
+  std::snprintf(line, sizeof line, "%-62s %16s %10.1f %9s %8s %8s  %s%s\n", name_of(c).c_str(),
+                rate(c, own->median).c_str(), own->median * 1e6,
                 ratio(*own, find(result, standard_peer(c))).c_str(), ratio(*own, peer).c_str(),
                 ratio(*own, ceiling_of(result)).c_str(), peer != nullptr ? peer->name.c_str() : "-",
                 result.loaded ? "  LOADED: do not trust" : "");

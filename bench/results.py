@@ -2,6 +2,7 @@
 """Reads results of softfold_bench, peers.py and peers_gpu.py."""
 
 import json
+import math
 
 SUBJECT = "softfold"
 CPU, SERIAL = "softfold_cpu", "softfold_serial"  # beside the kokkos backend on a host
@@ -15,7 +16,20 @@ STANDARD_PEERS = {  # the first that took part; another operation: the first lis
     "sample": ("pytorch", CPU),
     "masked_softmax": ("pytorch", CPU),
     "scan": ("pytorch", CPU),
+    "attention": ("sdpa_flash", "pytorch", CPU),
 }
+
+
+def attention_inputs(case, x):
+    """Q, K and V of a record of attention, [batches, heads, tokens, dim], of the elements of its input."""
+    a = case["attention"]
+    shapes = [(a["batches"], heads, tokens, a["dim"]) for heads, tokens in
+              ((a["heads"], a["queries"]), (a["key_heads"], a["keys"]), (a["key_heads"], a["keys"]))]
+    x, begin, tensors = x.reshape(-1), 0, []
+    for shape in shapes:
+        tensors.append(x[begin:begin + math.prod(shape)].reshape(shape))
+        begin += math.prod(shape)
+    return tensors
 
 
 class Case:
@@ -31,6 +45,8 @@ class Case:
         self.k = record["k"]
         self.input = record["input"]
         self.threads = record["threads"]
+        self.attention = record.get("attention")  # sizes; beside them flops, bytes of keys and values
+        self.flops, self.key_value_bytes = record.get("flops"), record.get("bytes")
         self.regime = record["regime"]
         self.loaded = record["loaded"]
         self.results = {}
@@ -38,17 +54,17 @@ class Case:
 
     def add(self, record):
         """Takes in the contenders of another record of the same case: each with the seconds that
-        this library took beside it."""
+        this library took beside it, which a result may itself say."""
         self.loaded = self.loaded or record["loaded"]
         beside = next((r["seconds"] for r in record["results"] if r["name"] == SUBJECT), None)
         for result in record["results"]:
             if result["name"] != SUBJECT or SUBJECT not in self.results:
-                self.results[result["name"]] = {**result, "beside": beside}
+                self.results[result["name"]] = {"beside": beside, **result}
 
     @property
     def key(self):
         return (self.group, self.operation, self.dtype, self.rows, self.cols, self.k, self.input,
-                self.threads)
+                self.threads, *(self.attention or {}).values())
 
     @property
     def on_device(self):
@@ -64,8 +80,31 @@ class Case:
                                   "scan")
 
     @property
+    def is_decode(self):
+        """Attention of one query a head: reading the keys and values is what it costs."""
+        return self.attention is not None and self.attention["queries"] == 1
+
+    @property
+    def shape(self):
+        """Of attention batches x heads (those of the keys behind /) x queries x keys x dim."""
+        if not self.attention:
+            return f"{self.rows} x {self.cols}"
+        a = self.attention
+        heads = f"{a['heads']}" + (f"/{a['key_heads']}" if a["key_heads"] != a["heads"] else "")
+        return (f"{a['batches']} x {heads} x {a['queries']} x {a['keys']} x {a['dim']}"
+                + (", causal" if a["causal"] else ""))
+
+    @property
+    def unit(self):
+        if not self.attention:
+            return "Gelem/s"
+        if self.is_decode:
+            return "GB/s"
+        return "TFLOP/s" if self.on_device else "GFLOP/s"
+
+    @property
     def label(self):
-        parts = [self.operation, self.dtype, f"{self.rows} x {self.cols}"]
+        parts = [self.operation, self.dtype, self.shape]
         if self.k:
             parts.append(f"k {self.k}")
         if self.input != "normal":
@@ -79,9 +118,16 @@ class Case:
         return self.results[name]["seconds"] if name in self.results else None
 
     def rate(self, name=SUBJECT):
-        """Billions of elements in a second, or None."""
+        """In a second, or None: of attention the products or, of one query, keys and values read, else
+        elements; in `unit`."""
         seconds = self.seconds(name)
-        return self.rows * self.cols / seconds / 1e9 if seconds else None
+        if not seconds:
+            return None
+        if self.is_decode:
+            return self.key_value_bytes / seconds / 1e9
+        if self.attention:
+            return self.flops / seconds / (1e12 if self.on_device else 1e9)
+        return self.rows * self.cols / seconds / 1e9
 
     def ratio(self, name):
         """How many times as quick as `name` this library is, or None."""
@@ -110,7 +156,7 @@ class Case:
     def ceiling(self):
         """What the machine allows: a copy where a matrix is written, else one read. On a device
         the quicker of two copies, which where no matrix is written copy half of the input: as
-        many bytes as one read."""
+        many bytes as one read. None of attention of several queries, which products bind."""
         if not self.on_device:
             return "memcpy" if self.writes_matrix else "scan"
         copies = [n for n in COPIES if n in self.results]

@@ -129,6 +129,9 @@ case_result run_case(const workload& w, const std::vector<contender>& contenders
   std::vector<entrant> entrants;
   std::vector<double> expected;
   for (const contender& c : contenders) {
+    if (c.role == role::ceiling && !w.spec.is_bound_by_memory()) {
+      continue;
+    }
     work call = c.prepare != nullptr ? c.prepare(w) : work{};
     if (!call) {
       continue;

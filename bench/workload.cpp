@@ -13,7 +13,8 @@ workload workspace::prepare(const bench_case& c) {
     logits_ = read_logits(logits_path_);
   }
   // A normal input does not depend on the shape, so a part of a larger one will do.
-  const bool held = held_.is_gradient() == c.is_gradient() && held_.input == c.input &&
+  const bool held = held_.is_gradient() == c.is_gradient() &&
+                    held_.is_attention() == c.is_attention() && held_.input == c.input &&
                     held_.type == c.type &&
                     ((held_.rows == c.rows && held_.cols == c.cols) ||
                      (c.input == distribution::normal && c.elements() <= held_.elements()));
@@ -45,6 +46,11 @@ workload workspace::prepare(const bench_case& c) {
   if (c.writes_matrix()) {
     y_.resize(c.copied_bytes());
     w.y = {y_.data(), c.type, c.rows, c.cols, c.cols};
+  }
+  if (c.is_attention()) {
+    const auto elements = static_cast<std::size_t>(c.attention.query_rows() * c.cols);
+    y_.resize(elements * size_of(c.type));
+    w.y = {y_.data(), c.type, c.attention.query_rows(), c.cols, c.cols};
   }
   if (c.has_mask()) {
     const std::int64_t words = (c.cols + 31) / 32;

@@ -15,16 +15,16 @@
 namespace softfold::bench {
 
 /// What a contender is given. All outputs are there whatever the operation, but for y, which
-/// is empty unless the operation writes a matrix.
+/// is empty unless the operation writes a matrix or is attention.
 struct workload {
   bench_case spec;
-  const_matrix_ref x;     ///< the gradients' y: any numbers, which cost the same
-  const_matrix_ref dy;    ///< empty unless the operation is a gradient; behind x
+  const_matrix_ref x;   ///< the gradients' y: any numbers, which cost the same; attention's Q, K, V
+  const_matrix_ref dy;  ///< empty unless the operation is a gradient; behind x
   const_matrix_ref mask;  ///< of bits; empty unless the operation has one
-  matrix_ref y;
-  vector_ref lse;      ///< [rows], f32 (f64 for f64 input)
-  matrix_ref values;   ///< [rows, k], type of the input
-  matrix_ref indices;  ///< [rows, k], i64
+  matrix_ref y;           ///< of x's shape; of attention [query_rows, dim]
+  vector_ref lse;         ///< [rows], f32 (f64 for f64 input)
+  matrix_ref values;      ///< [rows, k], type of the input
+  matrix_ref indices;     ///< [rows, k], i64
 };
 
 /// Makes workloads, one at a time, in memory that it keeps: the next one invalidates the last.

@@ -5,8 +5,11 @@
 
 #include "contender.hpp"
 
+#include <softfold/attention.hpp>
 #include <softfold/softfold.hpp>
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -33,6 +36,23 @@ namespace softfold::bench {
       break;
   }
   return options;
+}
+
+[[nodiscard]] inline work attention_call(const std::shared_ptr<queue>& q, const workload& w) {
+  const attention_shape& s = w.spec.attention;
+  const auto tensor = [&](std::int64_t first_row, std::int64_t heads, std::int64_t tokens) {
+    const std::int64_t head = tokens * s.dim;
+    const auto offset = static_cast<std::size_t>(first_row * s.dim) * size_of(w.x.type);
+    return const_tensor_ref(static_cast<const std::byte*>(w.x.data) + offset, w.x.type, s.batches,
+                            heads, tokens, s.dim, heads * head, head, s.dim);
+  };
+  const const_tensor_ref query = tensor(0, s.heads, s.queries);
+  const const_tensor_ref key = tensor(s.query_rows(), s.key_heads, s.keys);
+  const const_tensor_ref value = tensor(s.query_rows() + s.key_rows(), s.key_heads, s.keys);
+  const tensor_ref out(w.y.data, w.y.type, query.batches, query.heads, query.tokens, query.dim,
+                       query.batch_stride, query.head_stride, query.token_stride);
+  const causal corner = s.causal ? causal::bottom_right : causal::none;
+  return [=] { attention(*q, query, key, value, out, {.corner = corner}); };
 }
 
 /// The operation of the case, on q.
@@ -62,6 +82,8 @@ namespace softfold::bench {
       };
     case operation::scan:
       return [q, w] { scan(*q, w.x, w.y); };
+    case operation::attention:
+      return attention_call(q, w);
     case operation::sample:
     case operation::sample_top_k_p:
     case operation::sample_top_p:
