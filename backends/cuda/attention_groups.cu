@@ -16,11 +16,11 @@ template <class In>
 void run_by_groups(executor& on, const core::attention_problem& p, std::int64_t chunk_keys) {
   const std::int64_t dims = largest_dim(p);
   if (dims <= 64) {
-    run_groups<In, group_shape<64, 128, 2>>(on, p, chunk_keys);
+    run_groups<In, group_shape<64, 128, 2, 4>>(on, p, chunk_keys);
   } else if (dims <= 128) {
-    run_groups<In, group_shape<128, 128, 2>>(on, p, chunk_keys);
+    run_groups<In, group_shape<128, 128, 2, 3>>(on, p, chunk_keys);
   } else {
-    run_groups<In, group_shape<256, 64, 2>>(on, p, chunk_keys);
+    run_groups<In, group_shape<256, 64, 2, 2>>(on, p, chunk_keys);
   }
 }
 

@@ -16,13 +16,13 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// Dimensions, rounded up; keys of a tile; groups that have rows.
-template <int dims_, int keys_, int groups_>
+/// Dimensions, rounded up; keys of a tile; groups that have rows; tiles that there is room for.
+template <int dims_, int keys_, int groups_, int stages_>
 struct group_shape {
   static constexpr int dims = dims_;
   static constexpr int keys = keys_;
   static constexpr int groups = groups_;
-  static constexpr int stages = 2;
+  static constexpr int stages = stages_;
   static constexpr int group_threads = 128;
   static constexpr int threads = (groups + 1) * group_threads;
   static constexpr int group_rows = 64;

@@ -73,8 +73,10 @@ struct matrix_tile {
   static constexpr int pieces = dims / 8;
   static_assert(pieces % 8 == 0);
 
-  static constexpr int bytes(int rows) { return rows * dims * 2; }
-  __device__ static std::uint32_t at(int row, int piece) {
+  static constexpr int row_bytes = dims * 2;
+
+  static constexpr int bytes(int rows) { return rows * row_bytes; }
+  SOFTFOLD_HD static constexpr std::uint32_t at(int row, int piece) {
     return static_cast<std::uint32_t>(row * pieces + (piece ^ (row & 7))) * 16;
   }
 };
@@ -133,13 +135,50 @@ struct tile_copy {
       return;
     }
     const In* own = from + first_row * stride + (count > 0 ? piece * 8 : 0);
-#pragma unroll 8
-    for (int i = 0; i < rows / rows_a_turn; ++i) {
-      const int row = first_row + i * rows_a_turn;
-      copy_ahead(tile + Tile::at(row, piece), row < existing ? own : from,
-                 row < existing ? count * 2 : 0);
-      own += rows_a_turn * stride;
+    const std::int64_t step = rows_a_turn * stride;
+    const std::uint32_t first = Tile::at(first_row, piece);
+    constexpr int turns = rows / rows_a_turn;
+    if (existing < rows) {
+#pragma unroll 1
+      for (int i = 0; i < turns; ++i) {
+        const bool exists = first_row + i * rows_a_turn < existing;
+        copy_ahead(tile + at_turn(first, i), exists ? own : from, exists ? count * 2 : 0);
+        own += step;
+      }
+      return;
     }
+    // The instructions of this are what a warp that only copies is made of.
+    constexpr int together = turns < 8 ? turns : 8;
+    static_assert(turns % together == 0 && together * rows_a_turn % 8 == 0);
+    static_assert(places_are_right(turns));
+#pragma unroll 1
+    for (int begin = 0; begin < turns; begin += together) {
+#pragma unroll
+      for (int i = 0; i < together; ++i) {
+        copy_ahead(tile + at_turn(first, i), own, count * 2);
+        own += step;
+      }
+      tile += together * rows_a_turn * Tile::row_bytes;
+    }
+  }
+
+ private:
+  /// Where the piece of a row that is `turn` turns further is, given the place of the first's. The
+  /// number of the first has no bit in common with that of the turn's.
+  SOFTFOLD_HD static constexpr std::uint32_t at_turn(std::uint32_t first, int turn) {
+    const auto rows = static_cast<std::uint32_t>(turn * rows_a_turn);
+    return (first ^ (rows & 7U) * 16) + rows * Tile::row_bytes;
+  }
+  static constexpr bool places_are_right(int turns) {
+    for (int i = 0; i < turns * threads; ++i) {
+      const int row = i / pieces % rows_a_turn;
+      const int turn = i / threads;
+      if (at_turn(Tile::at(row, i % pieces), turn) !=
+          Tile::at(row + turn * rows_a_turn, i % pieces)) {
+        return false;
+      }
+    }
+    return true;
   }
 };
 

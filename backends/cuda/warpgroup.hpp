@@ -21,11 +21,12 @@ template <int rows, int dims>
 struct swizzled_tile {
   static constexpr int pieces = dims / 8;
   static constexpr int bytes = rows * dims * 2;
-  static constexpr int block_bytes = rows * 128;
+  static constexpr int row_bytes = 128;
+  static constexpr int block_bytes = rows * row_bytes;
   static_assert(dims % 64 == 0 && rows % 8 == 0);
 
-  __device__ static std::uint32_t at(int row, int piece) {
-    return static_cast<std::uint32_t>(piece / 8 * block_bytes + row * 128 +
+  SOFTFOLD_HD static constexpr std::uint32_t at(int row, int piece) {
+    return static_cast<std::uint32_t>(piece / 8 * block_bytes + row * row_bytes +
                                       ((piece ^ row) & 7) * 16);
   }
 
