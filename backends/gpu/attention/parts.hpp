@@ -189,8 +189,9 @@ __device__ inline void combine_columns(const attention_parts<A>& parts, std::int
       continue;
     }
     const A* const from = parts.weighted + (begin * rows + row) * v_dim + column;
-#pragma unroll 4
-    for (int c = share; c < count; c += shares) {
+    const int turns = share < count ? (count - share + shares - 1) / shares : 0;
+    for (int turn = 0; turn < turns; ++turn) {
+      const int c = share + turn * shares;
       add_chunk<width>(from + c * rows * v_dim, memory.factors[c], weighted);
     }
   }
@@ -225,7 +226,6 @@ __global__ void __launch_bounds__(combine_threads)
 
   // The threads' values in one, by every thread, in one order.
   const auto over_block = [&](int which, double own, const auto& combined) {
-#pragma unroll
     for (int mask = 16; mask > 0; mask /= 2) {
       own = combined(own, shuffle_xor(own, mask));
     }
@@ -317,14 +317,12 @@ __global__ void __launch_bounds__(combine_threads)
     s = parts.states[chunk * rows + row];
   }
   double top = s.max > -infinity<double> ? s.max : -infinity<double>;
-#pragma unroll
   for (int mask = few_chunks / 2; mask > 0; mask /= 2) {
     const double other = shuffle_xor(top, mask);
     top = top > other ? top : other;
   }
   const double factor = s.sum == 0 ? 0.0 : s.max == top ? 1.0 : exp(s.max - top);
   double sum = s.sum == 0 ? 0.0 : s.sum * factor;
-#pragma unroll
   for (int mask = few_chunks / 2; mask > 0; mask /= 2) {
     sum += shuffle_xor(sum, mask);
   }
@@ -334,7 +332,8 @@ __global__ void __launch_bounds__(combine_threads)
   for (int share = 0; share < most_shares; ++share) {
     double own[width] = {};
 #pragma unroll
-    for (int c = share; c < few_chunks; c += most_shares) {
+    for (int turn = 0; turn < few_chunks / most_shares; ++turn) {
+      const int c = share + turn * most_shares;
       const double of_chunk = shuffle_xor(factor, chunk ^ c);
       if (c < parts.chunks) {
         add_chunk<width>(from + c * rows * v_dim, of_chunk, own);
