@@ -44,7 +44,7 @@ TUNED = {
     "attention_tiles": 240,
     "attention_by_groups": 0,
     "attention_combine_few": 0,
-    "attention_combine_chunks": 0,
+    "attention_combine_chunks": 8,
     "edit_rows": 0,
     "race_chunks": 0,
     "sample_in_rounds": 8,

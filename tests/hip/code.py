@@ -73,7 +73,8 @@ KINDS = {
     "scan_chunks": Kind(False, False, False, vectors=1, lds=12),
     "settle_lists": Kind(False, False, False, vectors=1),
     "attention_rows": Kind(False, False, False, vectors=1, in_flight=0, sgpr_spills=112, lds=48),
-    "attention_combine_chunks": Kind(False, False, False, vectors=1),
+    "attention_combine_chunks": Kind(False, False, False, vectors=1, lds=11),
+    "attention_combine_few": Kind(False, False, False, vectors=1),
     "attention_combine_states": Kind(False, False, False, vectors=1),
     "attention_normalize_states": Kind(False, False, False, vectors=1),
 }
