@@ -285,7 +285,7 @@ TEST_CASE("integers: what is no whole number in the range of the type is refused
                                      {"--softcap", "hard"}}) {
     std::vector<std::string> words = sample;
     words.insert(words.end(), {option, text});
-    INFO("option: " << option << " " << text);
+    INFO("option: " << words[words.size() - 2] << " " << words.back());
     CHECK(directory.run(words).exit_code == 2);
   }
 }

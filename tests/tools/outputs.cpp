@@ -173,9 +173,9 @@ TEST_CASE("an output may be none of the files that are read") {
   for (const char* input : {"a.st", "b.st"}) {
     refuses({"merge", "a.st", "b.st"}, "-o", input);
   }
-  for (const auto& [file, bytes] : before) {
-    INFO("file: " << file);
-    CHECK(read_file(directory.path(file)) == bytes);
+  for (const auto& each : before) {
+    INFO("file: " << each.first);
+    CHECK(read_file(directory.path(each.first)) == each.second);
   }
 }
 
