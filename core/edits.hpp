@@ -70,6 +70,20 @@ struct edits {
   }
 };
 
+/// The columns [0, last) end at a length, which is data.
+template <class Column>
+SOFTFOLD_HD inline void end_at(Column& last, std::int64_t length) {
+  last = length < 0 ? 0 : length < last ? static_cast<Column>(length) : last;
+}
+/// Of [first, last) those that query `query` of `queries` sees from a corner; no window: 0.
+template <class Column>
+SOFTFOLD_HD inline void see_from_corner(Column& first, Column& last, Column cols, causal corner,
+                                        Column queries, Column query, Column window) {
+  const Column seen = query + 1 + (corner == causal::bottom_right ? cols - queries : 0);
+  last = seen < last ? (seen < 0 ? 0 : seen) : last;
+  first = window > 0 && seen > window ? seen - window : 0;
+}
+
 /// The edits of one row.
 template <class A>
 struct edited_row {
@@ -111,15 +125,10 @@ struct edited_row {
       words = static_cast<const std::uint32_t*>(all.mask.data) + row * all.mask.stride;
     }
     if (all.lengths.data != nullptr) {
-      const std::int64_t length = integer_at(all.lengths.data, all.lengths.type, row);
-      last = length < 0 ? 0 : length < last ? length : last;
+      end_at(last, integer_at(all.lengths.data, all.lengths.type, row));
     }
     if (all.corner != causal::none) {
-      const std::int64_t query = row % all.queries;
-      const std::int64_t seen =
-          query + 1 + (all.corner == causal::bottom_right ? cols - all.queries : 0);
-      last = seen < last ? (seen < 0 ? 0 : seen) : last;
-      first = all.window > 0 && seen > all.window ? seen - all.window : 0;
+      see_from_corner(first, last, cols, all.corner, all.queries, row % all.queries, all.window);
     }
   }
 

@@ -28,7 +28,7 @@ RULES = {
                          "backends/gpu/reduce", *GPU_KERNELS],
     "backends/gpu/topk": ["core", "include", "backends/gpu/group", *GPU_KERNELS],
     "backends/gpu/scan": ["core", "include", *GPU_KERNELS],
-    "backends/gpu/attention": ["core", "include", *GPU_KERNELS],
+    "backends/gpu/attention": ["core", "include", "backends/gpu/group", *GPU_KERNELS],
     "backends/gpu/sampling": ["core", "include", "backends/gpu/job", *GPU_KERNELS],
     "backends/cuda": ["core", "include", "backends/gpu"],
     "backends/hip": ["core", "include", "backends/gpu"],

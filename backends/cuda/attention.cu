@@ -8,14 +8,16 @@ inline namespace SOFTFOLD_BACKEND {
 
 template <class In, class Shape>
 void run_few(executor& on, const core::attention_problem& p) {
-  const std::int64_t chunks = chunk_length::most_chunks(p.most_keys());
-  run_with_parts<In, Shape>(on, p, parts_of<float>(on, p, chunks, 0, Shape::rows),
-                            attention_few<In, Shape>);
+  const auto parts =
+      parts_of<float>(on, p, chunk_length::most_chunks(p.most_keys()), 0, Shape::rows);
+  launch_parts<Shape>(on, p, parts, attention_few<In, Shape>);
+  combine_chunks<In>(on, p, parts);
 }
 template <class In, class Shape>
 void run_tiles(executor& on, const core::attention_problem& p, std::int64_t chunk_keys) {
-  run_with_parts<In, Shape>(on, p, parts_of_keys<float>(on, p, chunk_keys, Shape::rows),
-                            attention_tiles<In, Shape>);
+  const auto parts = parts_of_keys<float>(on, p, chunk_keys, Shape::rows);
+  launch_parts<Shape>(on, p, parts, attention_tiles<In, Shape>);
+  combine_chunks<In>(on, p, parts);
 }
 
 /// False, and nothing is launched, if the problem is not for the matrix unit. By a key head's rows
@@ -38,11 +40,13 @@ bool run_by_matrix_unit(executor& on, const core::attention_problem& p) {
   const std::int64_t chunk_keys = rows <= some ? 1024 : 0;
 #if SOFTFOLD_CUDA_HAS_GROUPS
   if (goes_by_groups<In>(on, p)) {
-    run_by_groups<In>(on, p, chunk_keys);
+    const auto parts = parts_of_keys<float>(on, p, chunk_keys, rows_of_groups);
+    launch_by_groups<In>(on, p, parts);
+    combine_chunks<In>(on, p, parts);
     return true;
   }
 #endif
-  dims <= 64    ? run_tiles<In, tile_shape<64, 4, 2, 3>>(on, p, chunk_keys)
+  dims <= 64    ? run_tiles<In, tile_shape<64, 4, 2, 2>>(on, p, chunk_keys)
   : dims <= 128 ? run_tiles<In, tile_shape<128, 4, 2, 2>>(on, p, chunk_keys)
                 : run_tiles<In, tile_shape<256, 4, 1, 2>>(on, p, chunk_keys);
   return true;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// attention of at most 16 rows for a key head by the matrix unit: what decides is how fast keys
-/// and values are read. A block has a chunk of the keys, each of its warps a part of that, which it
-/// reads in steps of 16 keys some steps ahead, without a word to the other warps before the end.
+/// and values are read. A block has a chunk of the keys, whose warps in turn have 16 of them, which
+/// they read some steps ahead, without a word to each other before the end.
 #pragma once
 
-#include "attention_tiles.hpp"
+#include "attention_products.hpp"
 
 #include <cstdint>
 
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
   const int warp = thread / 32;
   let_next_begin();
 
-  const auto block = attention_block::of(p, parts, Shape::rows);
+  const attention_block block = attention_block::of(p, parts, Shape::rows);
   if (block.first_row >= block.all_rows) {
     return;  // a packed sequence leaves a block
   }
@@ -101,22 +101,16 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
   {
     using copy = tile_copy<typename Shape::tile, Shape::threads>;
     const copy query_copy = copy::of(p.q.dim, way.in_pieces, thread);
-    const In* const q = static_cast<const In*>(p.q.data);
 #pragma unroll 1
     for (int r = query_copy.first_row; r < Shape::rows; r += copy::rows_a_turn) {
-      const bool exists = r < rows_here;
-      const auto at = head_and_token::of(p, block.key_head, block.first_row + (exists ? r : 0));
-      query_copy.copy_row(queries, r,
-                          q + core::offset_of(p.q, in.batch, at.head, in.first_query + at.token),
-                          exists);
+      query_copy.copy_row(queries, r, block.query<In>(p, block.row_at(r)), r < rows_here);
     }
     end_copies();
   }
   // Keys of the warp that some rows have, and that all have. Every warp finds out by itself, and
   // begins to read.
-  const int row_of_lane = lane % Shape::rows < rows_here ? lane % Shape::rows : rows_here - 1;
   const key_range own_row =
-      block.keys(block.row(p, block.first_row + row_of_lane), chunk_begin, chunk_past);
+      block.keys(block.row(p, block.row_at(lane % Shape::rows)), chunk_begin, chunk_past);
   if (thread < Shape::rows) {
     memory.ranges[thread] = own_row;
   }
@@ -132,10 +126,8 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
   using copy = tile_copy<typename Shape::tile, 32>;
   const copy key_copy = copy::of(p.k.dim, way.in_pieces, lane);
   const copy value_copy = copy::of(p.v.dim, way.in_pieces, lane);
-  const In* k = static_cast<const In*>(p.k.data) +
-                core::offset_of(p.k, in.batch, block.key_head, in.first_key + first);
-  const In* v = static_cast<const In*>(p.v.data) +
-                core::offset_of(p.v, in.batch, block.key_head, in.first_key + first);
+  const In* k = block.token<In>(p.k, first);
+  const In* v = block.token<In>(p.v, first);
   const std::uint32_t ring =
       static_cast<std::uint32_t>(__cvta_generic_to_shared(shared)) + warp * Shape::ring_bytes;
   int loaded = first;

@@ -5,29 +5,29 @@
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
+namespace {
 
 template <class In, class Shape>
-void run_groups(executor& on, const core::attention_problem& p, std::int64_t chunk_keys) {
-  run_with_parts<In, Shape>(on, p, parts_of_keys<float>(on, p, chunk_keys, Shape::rows),
-                            attention_by_groups<In, Shape>);
+void launch(executor& on, const core::attention_problem& p, const attention_parts<float>& parts) {
+  static_assert(Shape::rows == rows_of_groups);
+  launch_parts<Shape>(on, p, parts, attention_by_groups<In, Shape>);
 }
+
+}  // namespace
 
 template <class In>
-void run_by_groups(executor& on, const core::attention_problem& p, std::int64_t chunk_keys) {
+void launch_by_groups(executor& on, const core::attention_problem& p,
+                      const attention_parts<float>& parts) {
   const std::int64_t dims = largest_dim(p);
-  if (dims <= 64) {
-    run_groups<In, group_shape<64, 128, 2, 4>>(on, p, chunk_keys);
-  } else if (dims <= 128) {
-    run_groups<In, group_shape<128, 128, 2, 3>>(on, p, chunk_keys);
-  } else {
-    run_groups<In, group_shape<256, 64, 2, 2>>(on, p, chunk_keys);
-  }
+  dims <= 64    ? launch<In, group_shape<64, 128, 4>>(on, p, parts)
+  : dims <= 128 ? launch<In, group_shape<128, 128, 3>>(on, p, parts)
+                : launch<In, group_shape<256, 64, 2>>(on, p, parts);
 }
 
-template void run_by_groups<half>(executor& on, const core::attention_problem& p,
-                                  std::int64_t chunk_keys);
-template void run_by_groups<bfloat16>(executor& on, const core::attention_problem& p,
-                                      std::int64_t chunk_keys);
+template void launch_by_groups<half>(executor&, const core::attention_problem&,
+                                     const attention_parts<float>&);
+template void launch_by_groups<bfloat16>(executor&, const core::attention_problem&,
+                                         const attention_parts<float>&);
 
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold::gpu

@@ -4,7 +4,7 @@
 /// are compiled by themselves.
 #pragma once
 
-#include "attention_warp.hpp"
+#include "attention_block.hpp"
 
 #include <limits>
 
@@ -31,24 +31,24 @@ inline std::int64_t largest_dim(const core::attention_problem& p) {
 }
 
 /// A block for each Shape::rows rows and each chunk.
-template <class In, class Shape, class Kernel>
-void run_with_parts(executor& on, const core::attention_problem& p,
-                    const attention_parts<float>& parts, Kernel* kernel) {
+template <class Shape, class Kernel>
+void launch_parts(executor& on, const core::attention_problem& p,
+                  const attention_parts<float>& parts, Kernel* kernel) {
   launch_shared(on.stream, kernel, p.q.batches * p.k.heads * parts.blocks * parts.chunks,
                 Shape::threads, Shape::shared_bytes, p, parts, attention_way::of(p));
-  combine_chunks<In>(on, p, parts);
 }
 
-/// For compute capability 9.0; see attention_groups.cu.
+#if SOFTFOLD_CUDA_HAS_GROUPS
+/// attention_groups.cu: for compute capability 9.0.
 template <class In>
-void run_by_groups(executor& on, const core::attention_problem& p, std::int64_t chunk_keys);
+void launch_by_groups(executor& on, const core::attention_problem& p,
+                      const attention_parts<float>& parts);
+inline constexpr int rows_of_groups = 128;
 
 /// Whether it is for a problem. Products add up in the matrix unit there, which does not round, it
 /// cuts off: that would show after more keys.
 template <class In>
-bool goes_by_groups([[maybe_unused]] executor& on,
-                    [[maybe_unused]] const core::attention_problem& p) {
-#if SOFTFOLD_CUDA_HAS_GROUPS
+bool goes_by_groups(const executor& on, const core::attention_problem& p) {
   const attention_way way = attention_way::of(p);
   constexpr std::int64_t most_keys = std::is_same_v<In, half> ? 1 << 15 : 1 << 18;
   if (way.edited || !way.in_pieces || p.most_keys() > most_keys) {
@@ -61,10 +61,8 @@ bool goes_by_groups([[maybe_unused]] executor& on,
   check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, on.device),
         "cudaDeviceGetAttribute");
   return major == 9 && minor == 0;
-#else
-  return false;
-#endif
 }
+#endif
 
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold::gpu

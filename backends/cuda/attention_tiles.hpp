@@ -6,10 +6,9 @@
 /// Dao, FlashAttention-2, 2023, has the shape of it.)
 #pragma once
 
-#include "attention_warp.hpp"
+#include "attention_products.hpp"
 
 #include <cstdint>
-#include <type_traits>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
@@ -34,118 +33,6 @@ struct tile_shape {
   static constexpr int shared_bytes = q_bytes + 2 * k_bytes + range_bytes;
 };
 
-/// Products of the warp's queries with a tile's keys. Where few of them go on at a time each is the
-/// sum of two.
-template <class In, class Shape>
-__device__ inline void multiply_keys(std::uint32_t queries, std::uint32_t keys,
-                                     float (&s)[Shape::groups][Shape::keys / 8][4]) {
-  constexpr int groups = Shape::groups;
-  constexpr int columns = Shape::keys / 8;
-  constexpr int chains = groups * columns <= 2 ? 2 : 1;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  float own[chains][groups][columns][4];
-#pragma unroll
-  for (int i = 0; i < chains * groups * columns * 4; ++i) {
-    own[i / (groups * columns * 4)][i / (columns * 4) % groups][i / 4 % columns][i % 4] = 0;
-  }
-#pragma unroll
-  for (int d = 0; d < Shape::dims / 16; ++d) {
-    std::uint32_t q[groups][4];
-#pragma unroll
-    for (int g = 0; g < groups; ++g) {
-      load_matrices(q[g], queries + Shape::tile::at(16 * g + lane % 16, 2 * d + lane / 16));
-    }
-#pragma unroll
-    for (int c = 0; c < columns / 2; ++c) {
-      std::uint32_t k[4];
-      load_matrices(
-          k, keys + Shape::tile::at(16 * c + lane % 8 + lane / 16 * 8, 2 * d + lane / 8 % 2));
-#pragma unroll
-      for (int g = 0; g < groups; ++g) {
-        multiply_add<In>(own[d % chains][g][2 * c], q[g], k[0], k[1]);
-        multiply_add<In>(own[d % chains][g][2 * c + 1], q[g], k[2], k[3]);
-      }
-    }
-  }
-#pragma unroll
-  for (int g = 0; g < groups; ++g) {
-#pragma unroll
-    for (int c = 0; c < columns; ++c) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        s[g][c][i] = chains == 1 ? own[0][g][c][i] : own[0][g][c][i] + own[chains - 1][g][c][i];
-      }
-    }
-  }
-}
-
-/// The weighted values of a tile. They are added up by themselves first: the matrix unit does not
-/// round, it cuts off, which would show after many tiles.
-template <class In, class Shape>
-__device__ inline void add_values(
-    warp_rows<In, Shape::groups, Shape::dims / 8>& rows, std::uint32_t values,
-    const std::uint32_t (&weights)[Shape::groups][Shape::keys / 16][4],
-    const float (&factor)[Shape::groups][2]) {
-  constexpr int groups = Shape::groups;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-#pragma unroll
-  for (int c = 0; c < Shape::dims / 8; c += 2) {
-    float own[groups][2][4];
-#pragma unroll
-    for (int g = 0; g < groups; ++g) {
-#pragma unroll
-      for (int j = 0; j < 2; ++j) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          own[g][j][i] = 0;
-        }
-      }
-    }
-#pragma unroll
-    for (int k = 0; k < Shape::keys / 16; ++k) {
-      std::uint32_t v[4];
-      load_transposed(v, values + Shape::tile::at(16 * k + lane % 16, c + lane / 16));
-#pragma unroll
-      for (int g = 0; g < groups; ++g) {
-        multiply_add<In>(own[g][0], weights[g][k], v[0], v[1]);
-        multiply_add<In>(own[g][1], weights[g][k], v[2], v[3]);
-      }
-    }
-#pragma unroll
-    for (int g = 0; g < groups; ++g) {
-#pragma unroll
-      for (int j = 0; j < 2; ++j) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          rows.o[g][c + j][i] = fmaf(rows.o[g][c + j][i], factor[g][i / 2], own[g][j][i]);
-        }
-      }
-    }
-  }
-}
-
-/// Products to the scores they become: out of registers, which have no index, and back.
-template <int columns>
-__device__ inline void edit_scores(const core::attention_problem& p,
-                                   const attention_parts<float>& parts, int rows_of_block, int row,
-                                   int first_key, float (&s)[columns][4]) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    float products[2 * columns];
-#pragma unroll
-    for (int i = 0; i < 2 * columns; ++i) {
-      products[i] = s[i / 2][2 * h + i % 2];
-    }
-    edit_scores(p, parts, rows_of_block, row + lane / 4 + 8 * h, first_key + lane % 4 * 2, products,
-                2 * columns);
-#pragma unroll
-    for (int i = 0; i < 2 * columns; ++i) {
-      s[i / 2][2 * h + i % 2] = products[i];
-    }
-  }
-}
-
 template <class In, class Shape>
 __global__ void __launch_bounds__(Shape::threads, Shape::resident)
     attention_tiles(const __grid_constant__ core::attention_problem p,
@@ -160,61 +47,34 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
   const int lane = thread % 32;
   const int warp = thread / 32;
 
-  const auto begun = attention_block::of(p, parts, Shape::rows);
+  const attention_block begun = attention_block::of(p, parts, Shape::rows);
   if (begun.first_row >= begun.all_rows) {
     return;  // a packed sequence leaves a block
   }
   using copy = tile_copy<typename Shape::tile, Shape::threads>;
   const copy key_copy = copy::of(p.k.dim, way.in_pieces, thread);
-  const std::int64_t past_row = begun.all_rows - 1;
-  const auto row_at = [&](int r) {
-    return begun.first_row + r < past_row ? begun.first_row + r : past_row;
-  };
-  const int begin_all = static_cast<int>(begun.chunk * parts.chunk_keys);
-  const int past_all = begun.in.keys - begin_all < parts.chunk_keys
-                           ? static_cast<int>(begun.in.keys > begin_all ? begun.in.keys : begin_all)
-                           : begin_all + static_cast<int>(parts.chunk_keys);
-  {
-    const In* const q = static_cast<const In*>(p.q.data);
+  const key_range chunk = begun.chunk_keys(parts);
 #pragma unroll 1
-    for (int r = key_copy.first_row; r < Shape::rows; r += copy::rows_a_turn) {
-      const auto at = head_and_token::of(p, begun.key_head, row_at(r));
-      key_copy.copy_row(
-          queries, r,
-          q + core::offset_of(p.q, begun.in.batch, at.head, begun.in.first_query + at.token), true);
-    }
+  for (int r = key_copy.first_row; r < Shape::rows; r += copy::rows_a_turn) {
+    key_copy.copy_row(queries, r, begun.query<In>(p, begun.row_at(r)), true);
   }
 #pragma unroll 1
   for (int r = thread; r < Shape::rows; r += Shape::threads) {
-    ranges[r] = begun.keys(begun.row(p, row_at(r)), begin_all, past_all);
+    ranges[r] = begun.keys(begun.row(p, begun.row_at(r)), chunk.first, chunk.end);
   }
   __syncthreads();
   // Keys that some row of the block has, and of the warp's rows that some have and that all have.
-  int first = past_all;
-  int end = begin_all;
-#pragma unroll 1
-  for (int r = lane; r < Shape::rows; r += 32) {
-    const key_range own = ranges[r];
-    if (own.first < own.end) {
-      first = own.first < first ? own.first : first;
-      end = own.end > end ? own.end : end;
-    }
-  }
-  first = __reduce_min_sync(0xffffffffU, first) / Shape::keys * Shape::keys;
-  end = __reduce_max_sync(0xffffffffU, end);
+  const auto [first, end] = keys_of_some<Shape::rows, Shape::keys>(ranges, chunk);
   const int warp_row = warp * Shape::rows_each;
   const key_range own_row = ranges[warp_row + lane % Shape::rows_each];
   const bool own_live = own_row.first < own_row.end;
-  const int some_first = __reduce_min_sync(0xffffffffU, own_live ? own_row.first : past_all);
-  const int some_end = __reduce_max_sync(0xffffffffU, own_live ? own_row.end : begin_all);
+  const int some_first = __reduce_min_sync(0xffffffffU, own_live ? own_row.first : chunk.end);
+  const int some_end = __reduce_max_sync(0xffffffffU, own_live ? own_row.end : chunk.first);
   const int all_first = __reduce_max_sync(0xffffffffU, own_row.first);
   const int all_end = __reduce_min_sync(0xffffffffU, own_row.end);
-  first = first < begin_all ? begin_all : first;
 
-  const In* k = static_cast<const In*>(p.k.data) +
-                core::offset_of(p.k, begun.in.batch, begun.key_head, begun.in.first_key + first);
-  const In* v = static_cast<const In*>(p.v.data) +
-                core::offset_of(p.v, begun.in.batch, begun.key_head, begun.in.first_key + first);
+  const In* k = begun.token<In>(p.k, first);
+  const In* v = begun.token<In>(p.v, first);
   const copy value_copy = copy::of(p.v.dim, way.in_pieces, thread);
 
   warp_rows<In, groups, Shape::dims / 8> rows;

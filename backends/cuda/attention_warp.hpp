@@ -1,139 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// What kernels for attention by the matrix unit have in common: which keys a block's rows may see,
-/// the exponentials of a warp's scores, and rows by one key after the other, for what a product of
-/// matrices cannot leave out.
+/// A warp's rows of attention by the matrix unit: the exponentials of their scores, their sums, and
+/// what they become in the end.
 #pragma once
 
-#include "matrix_unit.hpp"
+#include "attention_by_key.hpp"
 
-#include <gpu/attention/parts.hpp>
-#include <gpu/row/vector_elements.hpp>
 #include <gpu/state/exponential.hpp>
 
-#include <core/attention.hpp>
-
 #include <cstdint>
+#include <type_traits>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// What a launch knows of its problem.
-struct attention_way {
-  bool edited;     ///< scores are more than a positive scale times the products
-  bool in_pieces;  ///< tokens begin at multiples of 16 bytes
-  float unit;      ///< what a row's maximum is multiplied with to be that of its scores
-  float unit_2;    ///< times log2 e
-
-  static attention_way of(const core::attention_problem& p);
-};
-
-/// Keys [first, end) of a sequence.
-struct key_range {
-  int first;
-  int end;
-};
-
-/// Which query of which head a row of a key head is. Division of 64 bits is slow.
-struct head_and_token {
-  std::int64_t head;
-  std::int64_t token;
-
-  __device__ static head_and_token of(const core::attention_problem& p, std::int64_t key_head,
-                                      std::int64_t row) {
-    const std::int64_t group = p.group();
-    if (static_cast<std::uint64_t>(row) >> 32 == 0) {
-      const auto number = static_cast<std::uint32_t>(row);
-      const auto heads = static_cast<std::uint32_t>(group);
-      return {key_head * group + number % heads, number / heads};
-    }
-    return {key_head * group + row % group, row / group};
-  }
-};
-
-/// Which block of a launch this is.
-struct attention_block {
-  core::attention_sequence in;
-  std::int64_t key_head;
-  std::int64_t chunk;
-  std::int64_t first_row;  ///< of the rows of the key head
-  std::int64_t all_rows;
-
-  /// Where masks end rows' keys the blocks with most of them come first.
-  template <class A>
-  __device__ static attention_block of(const core::attention_problem& p,
-                                       const attention_parts<A>& parts, int rows) {
-    int number = static_cast<int>(blockIdx.x);
-    forget_origin(number);  // what is found here stays in no registers for a second time
-    // A grid has fewer than 2^31 blocks, and so all of these are.
-    auto block = static_cast<std::uint32_t>(number);
-    const auto chunks = static_cast<std::uint32_t>(parts.chunks);
-    const auto blocks = static_cast<std::uint32_t>(parts.blocks);
-    const auto heads = static_cast<std::uint32_t>(p.k.heads);
-    attention_block b{};
-    b.chunk = block % chunks;
-    block /= chunks;
-    std::int64_t row_block = block % blocks;
-    if (p.options.corner != causal::none && !p.is_packed()) {
-      row_block = parts.blocks - 1 - row_block;
-    }
-    block /= blocks;
-    b.key_head = block % heads;
-    b.in = core::attention_sequence::with_block(p, block / heads, row_block, rows, b.first_row);
-    b.all_rows = p.group() * b.in.queries;
-    return b;
-  }
-  [[nodiscard]] __device__ core::attention_row<float> row(const core::attention_problem& p,
-                                                          std::int64_t number) const {
-    const auto at = head_and_token::of(p, key_head, number);
-    return core::attention_row<float>::of(p, in, at.head, at.token);
-  }
-  /// The keys of a row, the last one's if there is none, within [begin, past).
-  [[nodiscard]] __device__ key_range keys(const core::attention_row<float>& row, int begin,
-                                          int past) const {
-    const auto within = [&](std::int64_t key) {
-      return key < begin ? begin : key > past ? past : static_cast<int>(key);
-    };
-    return {within(row.first), within(row.end)};
-  }
-  /// A row's place among the states of its chunk.
-  [[nodiscard]] __device__ std::int64_t place(const core::attention_problem& p,
-                                              std::int64_t row) const {
-    return chunk * p.rows() +
-           p.group() * ((in.batch * p.k.heads + key_head) * p.q.tokens + in.first_query) + row;
-  }
-};
-
-/// The sum of terms over many tiles, each rounded to f32, with what the additions lost.
-struct carried_sum {
-  float sum = 0;
-  float lost = 0;
-
-  __device__ void add(float factor, float more) { core::add_carrying(sum, lost, factor, more); }
-  [[nodiscard]] __device__ double whole() const {
-    return static_cast<double>(sum) + static_cast<double>(lost);
-  }
-};
-
 /// Weights are 2^this larger than they are, as f16 has no small numbers.
 template <class In>
-inline constexpr int weight_exponent = sizeof(In) == 2 && std::is_same_v<In, half> ? 15 : 0;
-
-/// Products of a lane's row to the scores they become; `products` of keys first_key, the next, 8
-/// further and so on. Not in line: what its caller has in registers is more important.
-inline __device__ __noinline__ void edit_scores(const core::attention_problem& p,
-                                                const attention_parts<float>& parts,
-                                                int rows_of_block, int row_of_block, int first_key,
-                                                float* products, int count) {
-  const auto block = attention_block::of(p, parts, rows_of_block);
-  const std::int64_t number = block.first_row + row_of_block;
-  const std::int64_t last = block.all_rows - 1;
-  const core::attention_row<float> row = block.row(p, number < last ? number : last);
-#pragma unroll 1
-  for (int i = 0; i < count; ++i) {
-    products[i] = row.score(products[i], first_key + i / 2 * 8 + i % 2);
-  }
-}
+inline constexpr int weight_exponent = std::is_same_v<In, half> ? 15 : 0;
 
 /// Two neighbouring values of a row that begins at `to`, as far as they are in it.
 template <class In>
@@ -158,90 +41,6 @@ __device__ inline void store_columns(const tensor_ref& out, std::int64_t to, int
   }
   if (column + 1 < v_dim) {
     store_value<In>(out, to + column + 1, second);
-  }
-}
-
-/// A row whose scores or values a product of matrices cannot take, because they are infinite or
-/// NaN: by one warp, a key after the other, each weight of 0 left out.
-template <class In>
-__device__ __noinline__ void attend_by_key(const core::attention_problem& p,
-                                           const attention_parts<float>& parts, int rows_of_block,
-                                           int row_of_block, key_range keys) {
-  const auto block = attention_block::of(p, parts, rows_of_block);
-  const std::int64_t number = block.first_row + row_of_block;
-  constexpr int most_values = core::most_attention_dim / 32;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const core::attention_row<float> row = block.row(p, number);
-  const In* const q =
-      static_cast<const In*>(p.q.data) + core::offset_of(p.q, row.batch, row.head, row.token);
-  const core::attention_sequence& in = block.in;
-  const In* const k = static_cast<const In*>(p.k.data) +
-                      core::offset_of(p.k, in.batch, block.key_head, in.first_key);
-  const In* const v = static_cast<const In*>(p.v.data) +
-                      core::offset_of(p.v, in.batch, block.key_head, in.first_key);
-  const int dim = static_cast<int>(p.q.dim);
-  const int v_dim = static_cast<int>(p.v.dim);
-  float o[most_values] = {};
-  float top = -infinity<float>;
-  carried_sum sum;
-  bool is_nan = false;
-  for (int key = keys.first; key < keys.end; ++key) {
-    float product = 0;
-    for (int i = lane; i < dim; i += 32) {
-      product = fmaf(widen(q[i]), widen(k[key * p.k.token_stride + i]), product);
-    }
-#pragma unroll
-    for (int mask = 16; mask > 0; mask /= 2) {
-      product += shuffle_xor(product, mask);
-    }
-    const float score = row.score(product, key);
-    is_nan = is_nan || score != score;
-    if (is_nan || score == -infinity<float> || top == infinity<float>) {
-      continue;
-    }
-    float factor = 1;
-    if (score > top) {
-      factor = score == infinity<float> ? 0.0F : exponential<precision::exact>(top - score);
-      top = score;
-    }
-    const float weight = score == top ? 1.0F : exponential<precision::exact>(score - top);
-    sum.add(factor, weight);
-#pragma unroll
-    for (int i = 0; i < most_values; ++i) {
-      const int at = lane + i * 32;
-      if (at < v_dim) {
-        const float before = factor == 0 ? 0.0F : o[i] * factor;
-        o[i] = weight == 0 ? before : fmaf(weight, widen(v[key * p.v.token_stride + at]), before);
-      }
-    }
-  }
-  const float nan = std::numeric_limits<float>::quiet_NaN();
-  const double whole = is_nan ? static_cast<double>(nan) : sum.whole();
-  if (parts.chunks > 1) {
-    const std::int64_t place = block.place(p, number);
-    if (lane == 0) {
-      parts.states[place] = {static_cast<double>(top), whole};
-    }
-#pragma unroll
-    for (int i = 0; i < most_values; ++i) {
-      if (lane + i * 32 < v_dim) {
-        parts.weighted[place * v_dim + lane + i * 32] = o[i];
-      }
-    }
-    return;
-  }
-  const auto finish = core::attention_finish<float>::of(
-      p, row.head, core::public_state(top, static_cast<float>(whole)));
-  if (lane == 0) {
-    core::write_attention_state(p, row.batch, row.head, row.token, finish.both.whole);
-  }
-  const auto output = attention_output<float>::of(p, finish);
-  const std::int64_t to = core::offset_of(p.out, row.batch, row.head, row.token);
-#pragma unroll
-  for (int i = 0; i < most_values; ++i) {
-    if (lane + i * 32 < v_dim) {
-      store_value<In>(p.out, to + lane + i * 32, output(o[i]));
-    }
   }
 }
 
@@ -350,7 +149,7 @@ struct warp_rows {
                         const attention_way& way, int rows_of_block, int warp_row,
                         const key_range* ranges) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    const auto block = attention_block::of(p, parts, rows_of_block);
+    const attention_block block = attention_block::of(p, parts, rows_of_block);
     const core::attention_sequence& in = block.in;
     const std::int64_t last_row = block.all_rows - 1;
     // Results. Weights and so both sums are 2^weight_exponent times what they mean.

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "attention_warp.hpp"
+#include "matrix_unit.hpp"
 #include "warpgroup.hpp"
 
 #include <gpu/uninitialised.hpp>
@@ -16,13 +17,13 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// Dimensions, rounded up; keys of a tile; groups that have rows; tiles that there is room for.
-template <int dims_, int keys_, int groups_, int stages_>
+/// Dimensions, rounded up; keys of a tile; tiles that there is room for.
+template <int dims_, int keys_, int stages_>
 struct group_shape {
   static constexpr int dims = dims_;
   static constexpr int keys = keys_;
-  static constexpr int groups = groups_;
   static constexpr int stages = stages_;
+  static constexpr int groups = 2;  ///< that have rows
   static constexpr int group_threads = 128;
   static constexpr int threads = (groups + 1) * group_threads;
   static constexpr int group_rows = 64;
@@ -30,7 +31,6 @@ struct group_shape {
   /// Of the 65,536 that a multiprocessor has, in steps of 8.
   static constexpr int copy_registers = 40;
   static constexpr int row_registers = 232;
-  static_assert(groups == 2);
   static constexpr int copy_threads = group_threads / 2;
 
   using query_tile = swizzled_tile<rows, dims>;
@@ -77,21 +77,14 @@ __global__ void __launch_bounds__(Shape::threads, 1)
   const int lane = thread % 32;
   const int group = thread / Shape::group_threads;
 
-  const auto begun = attention_block::of(p, parts, Shape::rows);
+  const attention_block begun = attention_block::of(p, parts, Shape::rows);
   if (begun.first_row >= begun.all_rows) {
     return;  // a packed sequence leaves a block
   }
-  const std::int64_t past_row = begun.all_rows - 1;
-  const auto row_at = [&](int r) {
-    return begun.first_row + r < past_row ? begun.first_row + r : past_row;
-  };
-  const int begin_all = static_cast<int>(begun.chunk * parts.chunk_keys);
-  const int past_all = begun.in.keys - begin_all < parts.chunk_keys
-                           ? static_cast<int>(begun.in.keys > begin_all ? begun.in.keys : begin_all)
-                           : begin_all + static_cast<int>(parts.chunk_keys);
+  const key_range chunk = begun.chunk_keys(parts);
 #pragma unroll 1
   for (int r = thread; r < Shape::rows; r += Shape::threads) {
-    memory.ranges[r] = begun.keys(begun.row(p, row_at(r)), begin_all, past_all);
+    memory.ranges[r] = begun.keys(begun.row(p, begun.row_at(r)), chunk.first, chunk.end);
   }
   if (thread == 0) {
 #pragma unroll
@@ -104,19 +97,7 @@ __global__ void __launch_bounds__(Shape::threads, 1)
   }
   __syncthreads();
   // Keys that some row of the block has.
-  int first = past_all;
-  int end = begin_all;
-#pragma unroll 1
-  for (int r = lane; r < Shape::rows; r += 32) {
-    const key_range own = memory.ranges[r];
-    if (own.first < own.end) {
-      first = own.first < first ? own.first : first;
-      end = own.end > end ? own.end : end;
-    }
-  }
-  first = __reduce_min_sync(0xffffffffU, first) / Shape::keys * Shape::keys;
-  end = __reduce_max_sync(0xffffffffU, end);
-  first = first < begin_all ? begin_all : first;
+  const auto [first, end] = keys_of_some<Shape::rows, Shape::keys>(memory.ranges, chunk);
   const int tiles = end > first ? (end - first + Shape::keys - 1) / Shape::keys : 0;
 
   if (group == Shape::groups) {
@@ -126,9 +107,7 @@ __global__ void __launch_bounds__(Shape::threads, 1)
     const auto& from = reads_keys ? p.k : p.v;
     using copy = tile_copy<typename Shape::tile, Shape::copy_threads>;
     const copy own = copy::of(from.dim, true, thread % Shape::copy_threads);
-    const In* data =
-        static_cast<const In*>(from.data) +
-        core::offset_of(from, begun.in.batch, begun.key_head, begun.in.first_key + first);
+    const In* data = begun.token<In>(from, first);
     transfer_barrier* const full = reads_keys ? memory.key_full : memory.value_full;
     transfer_barrier* const free = reads_keys ? memory.key_free : memory.value_free;
     const std::uint32_t place = reads_keys ? keys : values;
@@ -152,13 +131,10 @@ __global__ void __launch_bounds__(Shape::threads, 1)
   {
     using copy = tile_copy<typename Shape::query_tile, Shape::group_threads>;
     const copy query_copy = copy::of(p.q.dim, true, thread % Shape::group_threads);
-    const In* const q = static_cast<const In*>(p.q.data);
 #pragma unroll 1
     for (int r = query_copy.first_row; r < Shape::group_rows; r += copy::rows_a_turn) {
-      const auto at = head_and_token::of(p, begun.key_head, row_at(group_row + r));
-      query_copy.copy_row(
-          queries, group_row + r,
-          q + core::offset_of(p.q, begun.in.batch, at.head, begun.in.first_query + at.token), true);
+      query_copy.copy_row(queries, group_row + r, begun.query<In>(p, begun.row_at(group_row + r)),
+                          true);
     }
     end_copies();
     wait_for_copies_but<0>();
@@ -166,10 +142,10 @@ __global__ void __launch_bounds__(Shape::threads, 1)
     synchronize_group(1 + group);
   }
   // Keys that some and that all of the group's rows have.
-  int some_first = past_all;
-  int some_end = begin_all;
-  int all_first = begin_all;
-  int all_end = past_all;
+  int some_first = chunk.end;
+  int some_end = chunk.first;
+  int all_first = chunk.first;
+  int all_end = chunk.end;
 #pragma unroll
   for (int r = 0; r < Shape::group_rows; r += 32) {
     const key_range own = memory.ranges[group_row + r + lane];

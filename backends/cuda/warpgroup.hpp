@@ -102,180 +102,111 @@ __device__ inline void have_fewer_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
 }
 
-#define SOFTFOLD_ROW(row) "+f"(row[0]), "+f"(row[1]), "+f"(row[2]), "+f"(row[3])
+// Operands of the instructions: a group of 32 registers of d by its numbers, and the variables.
+// clang-format off
+#define SOFTFOLD_NUMBERS_0 \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define SOFTFOLD_NUMBERS_32 \
+  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define SOFTFOLD_NUMBERS_64 \
+  "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
+  "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define SOFTFOLD_NUMBERS_96 \
+  "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
+  "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define SOFTFOLD_32 SOFTFOLD_NUMBERS_0
+#define SOFTFOLD_64 SOFTFOLD_32 ", " SOFTFOLD_NUMBERS_32
+#define SOFTFOLD_128 SOFTFOLD_64 ", " SOFTFOLD_NUMBERS_64 ", " SOFTFOLD_NUMBERS_96
+#define SOFTFOLD_ROW(d, r) "+f"(d[r][0]), "+f"(d[r][1]), "+f"(d[r][2]), "+f"(d[r][3])
+#define SOFTFOLD_ROWS(d, r) \
+  SOFTFOLD_ROW(d, r), SOFTFOLD_ROW(d, r + 1), SOFTFOLD_ROW(d, r + 2), SOFTFOLD_ROW(d, r + 3), \
+  SOFTFOLD_ROW(d, r + 4), SOFTFOLD_ROW(d, r + 5), SOFTFOLD_ROW(d, r + 6), SOFTFOLD_ROW(d, r + 7)
+// clang-format on
 
-/// d = a b, or d += a b: 64 rows by 64 columns, 16 summed over; both operands in shared memory, a
-/// row of b for each column. Lanes have of d what multiply_add's c has.
+/// d = a b, or d += a b: 64 rows by as many columns as d has, 16 summed over; both operands in
+/// shared memory, a row of b for each column. Lanes have of d what multiply_add's c has.
+#define SOFTFOLD_MULTIPLY_ROWS(type, columns, registers, a, b, adds, ...)                 \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " adds                                   \
+               ", 0;\nwgmma.mma_async.sync.aligned.m64n" columns "k16.f32." type "." type \
+               " {" registers "}, " a ", " b ", p, 1, 1, 0, 0;\n}"                        \
+               : __VA_ARGS__                                                              \
+               : "l"(rows), "l"(columns_of), "r"(static_cast<int>(is_sum)))
 template <class In>
-__device__ inline void multiply_rows(float (&d)[8][4], std::uint64_t a, std::uint64_t b,
-                                     bool adds) {
+__device__ inline void multiply_rows(float (&d)[8][4], std::uint64_t rows, std::uint64_t columns_of,
+                                     bool is_sum) {
   if constexpr (std::is_same_v<In, half>) {
-    asm volatile(
-        "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-        "}, %32, %33, p, 1, 1, 0, 0;\n}"
-        : SOFTFOLD_ROW(d[0]), SOFTFOLD_ROW(d[1]), SOFTFOLD_ROW(d[2]), SOFTFOLD_ROW(d[3]),
-          SOFTFOLD_ROW(d[4]), SOFTFOLD_ROW(d[5]), SOFTFOLD_ROW(d[6]), SOFTFOLD_ROW(d[7])
-        : "l"(a), "l"(b), "r"(static_cast<int>(adds)));
+    SOFTFOLD_MULTIPLY_ROWS("f16", "64", SOFTFOLD_32, "%32", "%33", "%34", SOFTFOLD_ROWS(d, 0));
   } else {
-    asm volatile(
-        "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-        "}, %32, %33, p, 1, 1, 0, 0;\n}"
-        : SOFTFOLD_ROW(d[0]), SOFTFOLD_ROW(d[1]), SOFTFOLD_ROW(d[2]), SOFTFOLD_ROW(d[3]),
-          SOFTFOLD_ROW(d[4]), SOFTFOLD_ROW(d[5]), SOFTFOLD_ROW(d[6]), SOFTFOLD_ROW(d[7])
-        : "l"(a), "l"(b), "r"(static_cast<int>(adds)));
+    SOFTFOLD_MULTIPLY_ROWS("bf16", "64", SOFTFOLD_32, "%32", "%33", "%34", SOFTFOLD_ROWS(d, 0));
   }
 }
-
 template <class In>
-__device__ inline void multiply_rows(float (&d)[16][4], std::uint64_t a, std::uint64_t b,
-                                     bool adds) {
+__device__ inline void multiply_rows(float (&d)[16][4], std::uint64_t rows,
+                                     std::uint64_t columns_of, bool is_sum) {
   if constexpr (std::is_same_v<In, half>) {
-    asm volatile(
-        "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-        "}, %64, %65, p, 1, 1, 0, 0;\n}"
-        : SOFTFOLD_ROW(d[0]), SOFTFOLD_ROW(d[1]), SOFTFOLD_ROW(d[2]), SOFTFOLD_ROW(d[3]),
-          SOFTFOLD_ROW(d[4]), SOFTFOLD_ROW(d[5]), SOFTFOLD_ROW(d[6]), SOFTFOLD_ROW(d[7]),
-          SOFTFOLD_ROW(d[8]), SOFTFOLD_ROW(d[9]), SOFTFOLD_ROW(d[10]), SOFTFOLD_ROW(d[11]),
-          SOFTFOLD_ROW(d[12]), SOFTFOLD_ROW(d[13]), SOFTFOLD_ROW(d[14]), SOFTFOLD_ROW(d[15])
-        : "l"(a), "l"(b), "r"(static_cast<int>(adds)));
+    SOFTFOLD_MULTIPLY_ROWS("f16", "128", SOFTFOLD_64, "%64", "%65", "%66", SOFTFOLD_ROWS(d, 0),
+                           SOFTFOLD_ROWS(d, 8));
   } else {
-    asm volatile(
-        "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-        "}, %64, %65, p, 1, 1, 0, 0;\n}"
-        : SOFTFOLD_ROW(d[0]), SOFTFOLD_ROW(d[1]), SOFTFOLD_ROW(d[2]), SOFTFOLD_ROW(d[3]),
-          SOFTFOLD_ROW(d[4]), SOFTFOLD_ROW(d[5]), SOFTFOLD_ROW(d[6]), SOFTFOLD_ROW(d[7]),
-          SOFTFOLD_ROW(d[8]), SOFTFOLD_ROW(d[9]), SOFTFOLD_ROW(d[10]), SOFTFOLD_ROW(d[11]),
-          SOFTFOLD_ROW(d[12]), SOFTFOLD_ROW(d[13]), SOFTFOLD_ROW(d[14]), SOFTFOLD_ROW(d[15])
-        : "l"(a), "l"(b), "r"(static_cast<int>(adds)));
+    SOFTFOLD_MULTIPLY_ROWS("bf16", "128", SOFTFOLD_64, "%64", "%65", "%66", SOFTFOLD_ROWS(d, 0),
+                           SOFTFOLD_ROWS(d, 8));
   }
 }
 
 /// d += a b: a in registers as multiply_add's, b in shared memory by_columns.
+#define SOFTFOLD_MULTIPLY_COLUMNS(type, columns, registers, a, b, ...)                             \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n" columns "k16.f32." type "." type " {" registers \
+               "}, {" a "}, " b ", 1, 1, 1, 1;"                                                    \
+               : __VA_ARGS__                                                                       \
+               : "r"(rows[0]), "r"(rows[1]), "r"(rows[2]), "r"(rows[3]), "l"(columns_of))
 template <class In>
-__device__ inline void multiply_columns(float (&d)[8][4], const std::uint32_t (&a)[4],
-                                        std::uint64_t b) {
+__device__ inline void multiply_columns(float (&d)[8][4], const std::uint32_t (&rows)[4],
+                                        std::uint64_t columns_of) {
   if constexpr (std::is_same_v<In, half>) {
-    asm volatile(
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-        "}, {%32, %33, %34, %35}, %36, 1, 1, 1, 1;"
-        : SOFTFOLD_ROW(d[0]), SOFTFOLD_ROW(d[1]), SOFTFOLD_ROW(d[2]), SOFTFOLD_ROW(d[3]),
-          SOFTFOLD_ROW(d[4]), SOFTFOLD_ROW(d[5]), SOFTFOLD_ROW(d[6]), SOFTFOLD_ROW(d[7])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+    SOFTFOLD_MULTIPLY_COLUMNS("f16", "64", SOFTFOLD_32, "%32, %33, %34, %35", "%36",
+                              SOFTFOLD_ROWS(d, 0));
   } else {
-    asm volatile(
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-        "}, {%32, %33, %34, %35}, %36, 1, 1, 1, 1;"
-        : SOFTFOLD_ROW(d[0]), SOFTFOLD_ROW(d[1]), SOFTFOLD_ROW(d[2]), SOFTFOLD_ROW(d[3]),
-          SOFTFOLD_ROW(d[4]), SOFTFOLD_ROW(d[5]), SOFTFOLD_ROW(d[6]), SOFTFOLD_ROW(d[7])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+    SOFTFOLD_MULTIPLY_COLUMNS("bf16", "64", SOFTFOLD_32, "%32, %33, %34, %35", "%36",
+                              SOFTFOLD_ROWS(d, 0));
+  }
+}
+template <class In>
+__device__ inline void multiply_columns(float (&d)[16][4], const std::uint32_t (&rows)[4],
+                                        std::uint64_t columns_of) {
+  if constexpr (std::is_same_v<In, half>) {
+    SOFTFOLD_MULTIPLY_COLUMNS("f16", "128", SOFTFOLD_64, "%64, %65, %66, %67", "%68",
+                              SOFTFOLD_ROWS(d, 0), SOFTFOLD_ROWS(d, 8));
+  } else {
+    SOFTFOLD_MULTIPLY_COLUMNS("bf16", "128", SOFTFOLD_64, "%64, %65, %66, %67", "%68",
+                              SOFTFOLD_ROWS(d, 0), SOFTFOLD_ROWS(d, 8));
+  }
+}
+template <class In>
+__device__ inline void multiply_columns(float (&d)[32][4], const std::uint32_t (&rows)[4],
+                                        std::uint64_t columns_of) {
+  if constexpr (std::is_same_v<In, half>) {
+    SOFTFOLD_MULTIPLY_COLUMNS("f16", "256", SOFTFOLD_128, "%128, %129, %130, %131", "%132",
+                              SOFTFOLD_ROWS(d, 0), SOFTFOLD_ROWS(d, 8), SOFTFOLD_ROWS(d, 16),
+                              SOFTFOLD_ROWS(d, 24));
+  } else {
+    SOFTFOLD_MULTIPLY_COLUMNS("bf16", "256", SOFTFOLD_128, "%128, %129, %130, %131", "%132",
+                              SOFTFOLD_ROWS(d, 0), SOFTFOLD_ROWS(d, 8), SOFTFOLD_ROWS(d, 16),
+                              SOFTFOLD_ROWS(d, 24));
   }
 }
 
-template <class In>
-__device__ inline void multiply_columns(float (&d)[16][4], const std::uint32_t (&a)[4],
-                                        std::uint64_t b) {
-  if constexpr (std::is_same_v<In, half>) {
-    asm volatile(
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-        "}, {%64, %65, %66, %67}, %68, 1, 1, 1, 1;"
-        : SOFTFOLD_ROW(d[0]), SOFTFOLD_ROW(d[1]), SOFTFOLD_ROW(d[2]), SOFTFOLD_ROW(d[3]),
-          SOFTFOLD_ROW(d[4]), SOFTFOLD_ROW(d[5]), SOFTFOLD_ROW(d[6]), SOFTFOLD_ROW(d[7]),
-          SOFTFOLD_ROW(d[8]), SOFTFOLD_ROW(d[9]), SOFTFOLD_ROW(d[10]), SOFTFOLD_ROW(d[11]),
-          SOFTFOLD_ROW(d[12]), SOFTFOLD_ROW(d[13]), SOFTFOLD_ROW(d[14]), SOFTFOLD_ROW(d[15])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
-  } else {
-    asm volatile(
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-        "}, {%64, %65, %66, %67}, %68, 1, 1, 1, 1;"
-        : SOFTFOLD_ROW(d[0]), SOFTFOLD_ROW(d[1]), SOFTFOLD_ROW(d[2]), SOFTFOLD_ROW(d[3]),
-          SOFTFOLD_ROW(d[4]), SOFTFOLD_ROW(d[5]), SOFTFOLD_ROW(d[6]), SOFTFOLD_ROW(d[7]),
-          SOFTFOLD_ROW(d[8]), SOFTFOLD_ROW(d[9]), SOFTFOLD_ROW(d[10]), SOFTFOLD_ROW(d[11]),
-          SOFTFOLD_ROW(d[12]), SOFTFOLD_ROW(d[13]), SOFTFOLD_ROW(d[14]), SOFTFOLD_ROW(d[15])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
-  }
-}
-
-template <class In>
-__device__ inline void multiply_columns(float (&d)[32][4], const std::uint32_t (&a)[4],
-                                        std::uint64_t b) {
-  if constexpr (std::is_same_v<In, half>) {
-    asm volatile(
-        "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
-        "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
-        "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, "
-        "%111, "
-        "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, "
-        "%127"
-        "}, {%128, %129, %130, %131}, %132, 1, 1, 1, 1;"
-        : SOFTFOLD_ROW(d[0]), SOFTFOLD_ROW(d[1]), SOFTFOLD_ROW(d[2]), SOFTFOLD_ROW(d[3]),
-          SOFTFOLD_ROW(d[4]), SOFTFOLD_ROW(d[5]), SOFTFOLD_ROW(d[6]), SOFTFOLD_ROW(d[7]),
-          SOFTFOLD_ROW(d[8]), SOFTFOLD_ROW(d[9]), SOFTFOLD_ROW(d[10]), SOFTFOLD_ROW(d[11]),
-          SOFTFOLD_ROW(d[12]), SOFTFOLD_ROW(d[13]), SOFTFOLD_ROW(d[14]), SOFTFOLD_ROW(d[15]),
-          SOFTFOLD_ROW(d[16]), SOFTFOLD_ROW(d[17]), SOFTFOLD_ROW(d[18]), SOFTFOLD_ROW(d[19]),
-          SOFTFOLD_ROW(d[20]), SOFTFOLD_ROW(d[21]), SOFTFOLD_ROW(d[22]), SOFTFOLD_ROW(d[23]),
-          SOFTFOLD_ROW(d[24]), SOFTFOLD_ROW(d[25]), SOFTFOLD_ROW(d[26]), SOFTFOLD_ROW(d[27]),
-          SOFTFOLD_ROW(d[28]), SOFTFOLD_ROW(d[29]), SOFTFOLD_ROW(d[30]), SOFTFOLD_ROW(d[31])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
-  } else {
-    asm volatile(
-        "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
-        "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
-        "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, "
-        "%111, "
-        "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, "
-        "%127"
-        "}, {%128, %129, %130, %131}, %132, 1, 1, 1, 1;"
-        : SOFTFOLD_ROW(d[0]), SOFTFOLD_ROW(d[1]), SOFTFOLD_ROW(d[2]), SOFTFOLD_ROW(d[3]),
-          SOFTFOLD_ROW(d[4]), SOFTFOLD_ROW(d[5]), SOFTFOLD_ROW(d[6]), SOFTFOLD_ROW(d[7]),
-          SOFTFOLD_ROW(d[8]), SOFTFOLD_ROW(d[9]), SOFTFOLD_ROW(d[10]), SOFTFOLD_ROW(d[11]),
-          SOFTFOLD_ROW(d[12]), SOFTFOLD_ROW(d[13]), SOFTFOLD_ROW(d[14]), SOFTFOLD_ROW(d[15]),
-          SOFTFOLD_ROW(d[16]), SOFTFOLD_ROW(d[17]), SOFTFOLD_ROW(d[18]), SOFTFOLD_ROW(d[19]),
-          SOFTFOLD_ROW(d[20]), SOFTFOLD_ROW(d[21]), SOFTFOLD_ROW(d[22]), SOFTFOLD_ROW(d[23]),
-          SOFTFOLD_ROW(d[24]), SOFTFOLD_ROW(d[25]), SOFTFOLD_ROW(d[26]), SOFTFOLD_ROW(d[27]),
-          SOFTFOLD_ROW(d[28]), SOFTFOLD_ROW(d[29]), SOFTFOLD_ROW(d[30]), SOFTFOLD_ROW(d[31])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
-  }
-}
-
+#undef SOFTFOLD_MULTIPLY_COLUMNS
+#undef SOFTFOLD_MULTIPLY_ROWS
+#undef SOFTFOLD_ROWS
 #undef SOFTFOLD_ROW
+#undef SOFTFOLD_128
+#undef SOFTFOLD_64
+#undef SOFTFOLD_32
+#undef SOFTFOLD_NUMBERS_96
+#undef SOFTFOLD_NUMBERS_64
+#undef SOFTFOLD_NUMBERS_32
+#undef SOFTFOLD_NUMBERS_0
 
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold::gpu

@@ -336,10 +336,10 @@ __global__ void __launch_bounds__(threads)
     const core::attention_row<A>& at = memory.row[own_row + r];
     const auto finish =
         core::attention_finish<A>::of(p, at.head, core::public_state(max, static_cast<A>(sum)));
-    const auto output = attention_output<A>::of(p, finish);
     if (column == 0) {
       core::write_attention_state(p, at.batch, at.head, at.token, finish.both.whole);
     }
+    const auto output = attention_output<A>::of(p, finish);
     const std::int64_t to = core::offset_of(p.out, at.batch, at.head, at.token) + column;
 #pragma unroll
     for (int c = 0; c < Shape::own_columns; ++c) {

@@ -509,6 +509,34 @@ TEST_SUITE("attention") {
     }
   }
 
+  TEST_CASE_TEMPLATE("a row's bits do not know what lies beyond its length", In,
+                     SOFTFOLD_TEST_INPUT_TYPES) {
+    // As many keys are chunks that are combined in another way.
+    queue q;
+    for (const std::int64_t length : {600, 3000}) {
+      for (const std::int64_t queries : {1, 40}) {
+        const std::int64_t tokens = reduced ? 4500 : 20000;
+        attention_case<In> c(
+            {.queries = queries, .keys = tokens, .dim = 36, .v_dim = 36, .seed = 18});
+        const device_vector<std::int64_t> lengths{std::span<const std::int64_t>(&length, 1)};
+        attention_options options = c.options;
+        options.key_lengths = lengths.ref();
+        tensor<In> padded(c.output_layout(36), role::output);
+        tensor<In> alone(c.output_layout(36), role::output);
+        attention(q, c.q.view(), c.k.view(), c.v.view(), padded.view(), options);
+        attention(q, c.q.view(), tokens_of(c.k.view(), 0, length), tokens_of(c.v.view(), 0, length),
+                  alone.view());
+        q.wait();
+        padded.download();
+        alone.download();
+        for (std::int64_t i = 0; i < queries; ++i) {
+          CHECK(same_bits(std::span<const In>(padded.row(0, 0, i)),
+                          std::span<const In>(alone.row(0, 0, i))));
+        }
+      }
+    }
+  }
+
   TEST_CASE("heads and batches that share memory") {
     queue q;
     attention_case<float> c({.batches = 2, .heads = 4, .key_heads = 2, .queries = 3, .keys = 20});

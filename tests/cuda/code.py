@@ -39,12 +39,12 @@ TUNED = {
     "topk_bounded": 0,
     "topk_chunks": 8,
     "topk_merge": 0,
-    "attention_rows": 8,
+    "attention_rows": 0,
     "attention_few": 32,
     "attention_tiles": 240,
     "attention_by_groups": 0,
     "attention_combine_few": 0,
-    "attention_combine_chunks": 8,
+    "attention_combine_chunks": 0,
     "edit_rows": 0,
     "race_chunks": 0,
     "sample_in_rounds": 8,
@@ -60,6 +60,8 @@ OF_ARCHITECTURES = {"attention_by_groups": "sm_90"}
 EXCEPTED = {
     "topk_rows_by_lanes<32, 1, bfloat16, 8>": 8,
     "topk_rows_by_lanes<32, 32, float, 4>": 8,
+    # For more than 256 dimensions.
+    "attention_rows<half, gpu::cuda::(anonymous namespace)::attention_shape<4, 1, 8> >": 8,
 }
 
 

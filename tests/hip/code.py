@@ -54,7 +54,7 @@ KINDS = {
     "merge_lists": Kind(False, False, False, vectors=1),
     "sample_rows_by_block": Kind(False, False, False, vectors=1, in_flight=0, sgpr_spills=24,
                                  flat=True),
-    "race_chunks": Kind(True, False, False, vectors=2, in_flight=0, sgpr_spills=80, lds=5),
+    "race_chunks": Kind(True, False, False, vectors=2, in_flight=0, sgpr_spills=56, lds=5),
     "race_finish": Kind(False, False, False, vectors=1, in_flight=0),
     "sample_from_lists": Kind(False, False, False, vectors=1, in_flight=0, sgpr_spills=48),
     "sample_in_rounds": Kind(True, False, True, vectors=2, in_flight=0, sgpr_spills=400, lds=9),
@@ -137,6 +137,10 @@ def split(arguments):
     return [part.strip() for part in parts]
 
 
+# Kernels that may have more spills than others of their name: a template argument, and how many.
+EXCEPTED = {("race_chunks", "masked_rows"): 80}
+
+
 def parsed(name):
     """Kind, template arguments."""
     match = re.search(r"::(\w+)(?:<(.*)>)?\(", name)
@@ -167,7 +171,10 @@ def faults(kind_name, arguments, target, data, counts):
     for key in ("private_segment_fixed_size", "vgpr_spill_count", "dynamic_stack"):
         if data[key]:
             yield f"{key} is {data[key]}"
-    if data["sgpr_spill_count"] > kind.sgpr_spills:
+    spills = max([kind.sgpr_spills, *(most for (kernel, argument), most in EXCEPTED.items()
+                                      if kernel == kind_name
+                                      and any(a.startswith(argument) for a in arguments))])
+    if data["sgpr_spill_count"] > spills:
         yield f"{data['sgpr_spill_count']} spills of scalar registers"
     for mnemonic in counts:
         if FORBIDDEN.match(mnemonic) and not (kind.flat and mnemonic.startswith("flat_")):

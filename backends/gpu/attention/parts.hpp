@@ -5,6 +5,7 @@
 
 #include <gpu/contract.hpp>
 #include <gpu/executor.hpp>
+#include <gpu/group/combine.hpp>
 #include <gpu/plan/constants.hpp>
 #include <gpu/row/vector_elements.hpp>
 #include <gpu/state/exponential.hpp>
@@ -32,13 +33,30 @@ struct attention_parts {
   std::int64_t blocks;      ///< of rows, for each key head of a batch
 };
 
+/// Which query of which head a row of a key head is. Division of 64 bits is slow.
+struct head_and_token {
+  std::int64_t head;
+  std::int64_t token;
+
+  __device__ static head_and_token of(const core::attention_problem& p, std::int64_t key_head,
+                                      std::int64_t row) {
+    const std::int64_t group = p.group();
+    if (static_cast<std::uint64_t>(row) >> 32 == 0) {
+      const auto number = static_cast<std::uint32_t>(row);
+      const auto heads = static_cast<std::uint32_t>(group);
+      return {key_head * group + number % heads, number / heads};
+    }
+    return {key_head * group + row % group, row / group};
+  }
+};
+
 /// Row `row` of those of a key head in a sequence.
 template <class A>
 __device__ inline core::attention_row<A> row_of(const core::attention_problem& p,
                                                 const core::attention_sequence& in,
                                                 std::int64_t key_head, std::int64_t row) {
-  const std::int64_t group = p.group();
-  return core::attention_row<A>::of(p, in, key_head * group + row % group, row / group);
+  const auto at = head_and_token::of(p, key_head, row);
+  return core::attention_row<A>::of(p, in, at.head, at.token);
 }
 
 /// One of the two types that an output has.
@@ -125,14 +143,12 @@ struct placed_row {
   bool exists;  ///< packed sequences may leave tokens out
 
   __device__ static placed_row of(const core::attention_problem& p, std::int64_t row) {
-    const std::int64_t group = p.group();
-    const std::int64_t all_rows = group * p.q.tokens;
+    const std::int64_t all_rows = p.group() * p.q.tokens;
     const std::int64_t pair = row / all_rows;
-    const std::int64_t within = row % all_rows;
     const std::int64_t batch = pair / p.k.heads;
-    const std::int64_t token = within / group;
-    return {batch, pair % p.k.heads * group + within % group, token,
-            core::attention_sequence::with_token(p, batch, token).queries != 0};
+    const auto at = head_and_token::of(p, pair % p.k.heads, row % all_rows);
+    return {batch, at.head, at.token,
+            core::attention_sequence::with_token(p, batch, at.token).queries != 0};
   }
 };
 
@@ -197,6 +213,19 @@ __device__ inline void combine_columns(const attention_parts<A>& parts, std::int
   }
 }
 
+/// What 32 lanes have alike of all threads' values, in one; a barrier.
+template <class Combined>
+__device__ inline double over_warps(double (&values)[combine_threads / 32], double own,
+                                    const Combined& combined) {
+  values[threadIdx.x / 32] = own;
+  __syncthreads();
+  double whole = values[0];
+  for (int i = 1; i < combine_threads / 32; ++i) {
+    whole = combined(whole, values[i]);
+  }
+  return whole;
+}
+
 /// A row's chunks, by a block: as many threads as the values need, rounded up to a power of 2, have
 /// a share of the chunks together.
 template <class In>
@@ -224,27 +253,14 @@ __global__ void __launch_bounds__(combine_threads)
       combine_threads / columns < most_shares ? combine_threads / columns : most_shares;
   wait_for_launch_before();
 
-  // The threads' values in one, by every thread, in one order.
-  const auto over_block = [&](int which, double own, const auto& combined) {
-    for (int mask = 16; mask > 0; mask /= 2) {
-      own = combined(own, shuffle_xor(own, mask));
-    }
-    if (thread % 32 == 0) {
-      memory.warps[which][thread / 32] = own;
-    }
-    __syncthreads();
-    double whole = memory.warps[which][0];
-    for (int i = 1; i < combine_threads / 32; ++i) {
-      whole = combined(whole, memory.warps[which][i]);
-    }
-    return whole;
-  };
   double own_top = -infinity<double>;
   for (std::int64_t c = thread; c < parts.chunks; c += combine_threads) {
     const double max = parts.states[c * rows + row].max;
     own_top = max > own_top ? max : own_top;
   }
-  const double top = over_block(0, own_top, [](double a, double b) { return a > b ? a : b; });
+  own_top = max_over_lanes(own_top, 32);
+  const double top =
+      over_warps(memory.warps[0], own_top, [](double a, double b) { return a > b ? a : b; });
 
   const std::int64_t to = core::offset_of(p.out, at.batch, at.head, at.token);
   for (int first = 0; first < v_dim; first += columns * width) {
@@ -260,7 +276,8 @@ __global__ void __launch_bounds__(combine_threads)
       memory.totals[thread * most_width + i] = weighted[i];
     }
     // The barrier in it is for the totals, too.
-    const double sum = over_block(1, own_sum, [](double a, double b) { return a + b; });
+    const double sum = over_warps(memory.warps[1], sum_over_lanes(own_sum, 32),
+                                  [](double a, double b) { return a + b; });
     const auto finish = core::attention_finish<A>::of(
         p, at.head, core::public_state(static_cast<A>(top), static_cast<A>(sum)));
     const auto output = attention_output<A>::of(p, finish);
@@ -316,16 +333,9 @@ __global__ void __launch_bounds__(combine_threads)
   if (chunk < parts.chunks) {
     s = parts.states[chunk * rows + row];
   }
-  double top = s.max > -infinity<double> ? s.max : -infinity<double>;
-  for (int mask = few_chunks / 2; mask > 0; mask /= 2) {
-    const double other = shuffle_xor(top, mask);
-    top = top > other ? top : other;
-  }
+  const double top = max_over_lanes(s.max, few_chunks);
   const double factor = s.sum == 0 ? 0.0 : s.max == top ? 1.0 : exp(s.max - top);
-  double sum = s.sum == 0 ? 0.0 : s.sum * factor;
-  for (int mask = few_chunks / 2; mask > 0; mask /= 2) {
-    sum += shuffle_xor(sum, mask);
-  }
+  const double sum = sum_over_lanes(s.sum == 0 ? 0.0 : s.sum * factor, few_chunks);
   double weighted[width] = {};
   const A* const from = parts.weighted + row * v_dim + (column < v_dim ? column : 0);
 #pragma unroll

@@ -152,15 +152,11 @@ struct row_removals {
     const int begin = static_cast<int>(column);
     kept_columns kept{mask_at(number, column), bytes, 0, static_cast<int>(cols)};
     if (lengths != nullptr) {
-      const std::int64_t length = core::integer_at(lengths, lengths_type, number);
-      kept.last = length < 0 ? 0 : length < cols ? static_cast<int>(length) : kept.last;
+      core::end_at(kept.last, core::integer_at(lengths, lengths_type, number));
     }
     if (corner != causal::none) {
-      const int seen =
-          static_cast<int>(number % queries) + 1 +
-          (corner == causal::bottom_right ? static_cast<int>(cols) - static_cast<int>(queries) : 0);
-      kept.last = seen < kept.last ? (seen < 0 ? 0 : seen) : kept.last;
-      kept.first = window > 0 && seen > window ? seen - window : 0;
+      core::see_from_corner(kept.first, kept.last, static_cast<int>(cols), corner,
+                            static_cast<int>(queries), static_cast<int>(number % queries), window);
     }
     kept.first -= begin;
     kept.last -= begin;

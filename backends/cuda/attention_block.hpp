@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Which rows and keys a block of a launch has, for the kernels of attention by the matrix unit.
+#pragma once
+
+#include <gpu/attention/parts.hpp>
+#include <gpu/contract.hpp>
+
+#include <core/attention.hpp>
+
+#include <cstdint>
+
+namespace softfold::gpu {
+inline namespace SOFTFOLD_BACKEND {
+
+/// What a launch knows of its problem.
+struct attention_way {
+  bool edited;     ///< scores are more than a positive scale times the products
+  bool in_pieces;  ///< tokens begin at multiples of 16 bytes
+  float unit;      ///< what a row's maximum is multiplied with to be that of its scores
+  float unit_2;    ///< times log2 e
+
+  static attention_way of(const core::attention_problem& p);
+};
+
+/// Keys [first, end) of a sequence.
+struct key_range {
+  int first;
+  int end;
+};
+
+/// Which block of a launch this is.
+struct attention_block {
+  core::attention_sequence in;
+  std::int64_t key_head;
+  std::int64_t chunk;
+  std::int64_t first_row;  ///< of the rows of the key head
+  std::int64_t all_rows;
+
+  /// Where masks end rows' keys the blocks with most of them come first.
+  template <class A>
+  __device__ static attention_block of(const core::attention_problem& p,
+                                       const attention_parts<A>& parts, int rows) {
+    int number = static_cast<int>(blockIdx.x);
+    forget_origin(number);  // what is found here stays in no registers for a second time
+    // A grid has fewer than 2^31 blocks, and so all of these are.
+    auto block = static_cast<std::uint32_t>(number);
+    const auto chunks = static_cast<std::uint32_t>(parts.chunks);
+    const auto blocks = static_cast<std::uint32_t>(parts.blocks);
+    const auto heads = static_cast<std::uint32_t>(p.k.heads);
+    attention_block b{};
+    b.chunk = block % chunks;
+    block /= chunks;
+    std::int64_t row_block = block % blocks;
+    if (p.options.corner != causal::none && !p.is_packed()) {
+      row_block = parts.blocks - 1 - row_block;
+    }
+    block /= blocks;
+    b.key_head = block % heads;
+    b.in = core::attention_sequence::with_block(p, block / heads, row_block, rows, b.first_row);
+    b.all_rows = p.group() * b.in.queries;
+    return b;
+  }
+  [[nodiscard]] __device__ core::attention_row<float> row(const core::attention_problem& p,
+                                                          std::int64_t number) const {
+    return row_of<float>(p, in, key_head, number);
+  }
+  /// The keys of a row within [begin, past).
+  [[nodiscard]] __device__ key_range keys(const core::attention_row<float>& row, int begin,
+                                          int past) const {
+    const auto within = [&](std::int64_t key) {
+      return key < begin ? begin : key > past ? past : static_cast<int>(key);
+    };
+    return {within(row.first), within(row.end)};
+  }
+  /// A row of the block, the last one where there are fewer.
+  [[nodiscard]] __device__ std::int64_t row_at(int row) const {
+    return first_row + row < all_rows - 1 ? first_row + row : all_rows - 1;
+  }
+  /// The chunk's keys of the sequence.
+  template <class A>
+  [[nodiscard]] __device__ key_range chunk_keys(const attention_parts<A>& parts) const {
+    const auto begin = static_cast<int>(chunk * parts.chunk_keys);
+    return {begin, in.keys - begin < parts.chunk_keys
+                       ? static_cast<int>(in.keys > begin ? in.keys : begin)
+                       : begin + static_cast<int>(parts.chunk_keys)};
+  }
+  /// Element 0 of a row's query, and of a key or value of the sequence.
+  template <class In>
+  [[nodiscard]] __device__ const In* query(const core::attention_problem& p,
+                                           std::int64_t row) const {
+    const auto at = head_and_token::of(p, key_head, row);
+    return static_cast<const In*>(p.q.data) +
+           core::offset_of(p.q, in.batch, at.head, in.first_query + at.token);
+  }
+  template <class In>
+  [[nodiscard]] __device__ const In* token(const const_tensor_ref& keys_or_values,
+                                           std::int64_t number) const {
+    return static_cast<const In*>(keys_or_values.data) +
+           core::offset_of(keys_or_values, in.batch, key_head, in.first_key + number);
+  }
+  /// A row's place among the states of its chunk.
+  [[nodiscard]] __device__ std::int64_t place(const core::attention_problem& p,
+                                              std::int64_t row) const {
+    return chunk * p.rows() +
+           p.group() * ((in.batch * p.k.heads + key_head) * p.q.tokens + in.first_query) + row;
+  }
+};
+
+/// Keys that some of `rows` rows have, within those of the chunk; the first at a tile's begin. By
+/// all lanes of a warp.
+template <int rows, int tile_keys>
+__device__ inline key_range keys_of_some(const key_range* ranges, const key_range& chunk) {
+  int first = chunk.end;
+  int end = chunk.first;
+#pragma unroll 1
+  for (int r = static_cast<int>(threadIdx.x) % 32; r < rows; r += 32) {
+    const key_range own = ranges[r];
+    if (own.first < own.end) {
+      first = own.first < first ? own.first : first;
+      end = own.end > end ? own.end : end;
+    }
+  }
+  first = __reduce_min_sync(0xffffffffU, first) / tile_keys * tile_keys;
+  end = __reduce_max_sync(0xffffffffU, end);
+  return {first < chunk.first ? chunk.first : first, end};
+}
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold::gpu
