@@ -20,6 +20,9 @@ void run_tiles(executor& on, const core::attention_problem& p, std::int64_t chun
   combine_chunks<In>(on, p, parts);
 }
 
+/// Other kernels have 16-bit types where this has not: of more than 256 dimensions, as a rule.
+constexpr bool has_matrix_unit = true;
+
 /// False, and nothing is launched, if the problem is not for the matrix unit. By a key head's rows
 /// and the keys, whatever the batch.
 template <class In>

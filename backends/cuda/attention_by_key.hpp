@@ -3,7 +3,7 @@
 /// attention of a row by one key after the other, for what a product of matrices cannot leave out.
 #pragma once
 
-#include "attention_block.hpp"
+#include "attention_keys.hpp"
 
 #include <gpu/group/combine.hpp>
 #include <gpu/row/vector_elements.hpp>
@@ -36,7 +36,7 @@ __device__ __noinline__ void attend_by_key(const core::attention_problem& p,
   const std::int64_t number = block.first_row + row_of_block;
   constexpr int most_values = core::most_attention_dim / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const core::attention_row<float> row = block.row(p, number);
+  const core::attention_row<float> row = block.row<float>(p, number);
   const In* const q = block.query<In>(p, number);
   const In* const k = block.token<In>(p.k, 0);
   const In* const v = block.token<In>(p.v, 0);

@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
   // Keys of the warp that some rows have, and that all have. Every warp finds out by itself, and
   // begins to read.
   const key_range own_row =
-      block.keys(block.row(p, block.row_at(lane % Shape::rows)), chunk_begin, chunk_past);
+      key_range::of(block.row<float>(p, block.row_at(lane % Shape::rows)), chunk_begin, chunk_past);
   if (thread < Shape::rows) {
     memory.ranges[thread] = own_row;
   }

@@ -111,7 +111,7 @@ inline __device__ __noinline__ void edit_scores(const core::attention_problem& p
   const attention_block block = attention_block::of(p, parts, rows_of_block);
   const std::int64_t number = block.first_row + row_of_block;
   const std::int64_t last = block.all_rows - 1;
-  const core::attention_row<float> row = block.row(p, number < last ? number : last);
+  const core::attention_row<float> row = block.row<float>(p, number < last ? number : last);
 #pragma unroll 1
   for (int i = 0; i < count; ++i) {
     products[i] = row.score(products[i], first_key + i / 2 * 8 + i % 2);

@@ -4,7 +4,7 @@
 /// are compiled by themselves.
 #pragma once
 
-#include "attention_block.hpp"
+#include "attention_keys.hpp"
 
 #include <limits>
 

@@ -53,14 +53,14 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
   }
   using copy = tile_copy<typename Shape::tile, Shape::threads>;
   const copy key_copy = copy::of(p.k.dim, way.in_pieces, thread);
-  const key_range chunk = begun.chunk_keys(parts);
+  const key_range chunk = key_range::of(begun, parts);
 #pragma unroll 1
   for (int r = key_copy.first_row; r < Shape::rows; r += copy::rows_a_turn) {
     key_copy.copy_row(queries, r, begun.query<In>(p, begun.row_at(r)), true);
   }
 #pragma unroll 1
   for (int r = thread; r < Shape::rows; r += Shape::threads) {
-    ranges[r] = begun.keys(begun.row(p, begun.row_at(r)), chunk.first, chunk.end);
+    ranges[r] = key_range::of(begun.row<float>(p, begun.row_at(r)), chunk.first, chunk.end);
   }
   __syncthreads();
   // Keys that some row of the block has, and of the warp's rows that some have and that all have.

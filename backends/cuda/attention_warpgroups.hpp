@@ -81,10 +81,10 @@ __global__ void __launch_bounds__(Shape::threads, 1)
   if (begun.first_row >= begun.all_rows) {
     return;  // a packed sequence leaves a block
   }
-  const key_range chunk = begun.chunk_keys(parts);
+  const key_range chunk = key_range::of(begun, parts);
 #pragma unroll 1
   for (int r = thread; r < Shape::rows; r += Shape::threads) {
-    memory.ranges[r] = begun.keys(begun.row(p, begun.row_at(r)), chunk.first, chunk.end);
+    memory.ranges[r] = key_range::of(begun.row<float>(p, begun.row_at(r)), chunk.first, chunk.end);
   }
   if (thread == 0) {
 #pragma unroll

@@ -4,11 +4,8 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// Products of matrices by the matrix unit: not yet.
-template <class In>
-bool run_by_matrix_unit(executor& /*on*/, const core::attention_problem& /*p*/) {
-  return false;
-}
+/// Whether run_by_matrix_unit has kernels for up to 256 dimensions of 16-bit types: not yet.
+constexpr bool has_matrix_unit = false;
 
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold::gpu

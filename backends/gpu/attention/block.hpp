@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Which rows and keys a block of a launch has, for the kernels of attention by the matrix unit.
+/// Which rows and which chunk of the keys a block of attention's launches has.
 #pragma once
 
 #include <gpu/attention/parts.hpp>
@@ -12,22 +12,6 @@
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
-
-/// What a launch knows of its problem.
-struct attention_way {
-  bool edited;     ///< scores are more than a positive scale times the products
-  bool in_pieces;  ///< tokens begin at multiples of 16 bytes
-  float unit;      ///< what a row's maximum is multiplied with to be that of its scores
-  float unit_2;    ///< times log2 e
-
-  static attention_way of(const core::attention_problem& p);
-};
-
-/// Keys [first, end) of a sequence.
-struct key_range {
-  int first;
-  int end;
-};
 
 /// Which block of a launch this is.
 struct attention_block {
@@ -61,29 +45,14 @@ struct attention_block {
     b.all_rows = p.group() * b.in.queries;
     return b;
   }
-  [[nodiscard]] __device__ core::attention_row<float> row(const core::attention_problem& p,
-                                                          std::int64_t number) const {
-    return row_of<float>(p, in, key_head, number);
-  }
-  /// The keys of a row within [begin, past).
-  [[nodiscard]] __device__ key_range keys(const core::attention_row<float>& row, int begin,
-                                          int past) const {
-    const auto within = [&](std::int64_t key) {
-      return key < begin ? begin : key > past ? past : static_cast<int>(key);
-    };
-    return {within(row.first), within(row.end)};
+  template <class A>
+  [[nodiscard]] __device__ core::attention_row<A> row(const core::attention_problem& p,
+                                                      std::int64_t number) const {
+    return row_of<A>(p, in, key_head, number);
   }
   /// A row of the block, the last one where there are fewer.
   [[nodiscard]] __device__ std::int64_t row_at(int row) const {
     return first_row + row < all_rows - 1 ? first_row + row : all_rows - 1;
-  }
-  /// The chunk's keys of the sequence.
-  template <class A>
-  [[nodiscard]] __device__ key_range chunk_keys(const attention_parts<A>& parts) const {
-    const auto begin = static_cast<int>(chunk * parts.chunk_keys);
-    return {begin, in.keys - begin < parts.chunk_keys
-                       ? static_cast<int>(in.keys > begin ? in.keys : begin)
-                       : begin + static_cast<int>(parts.chunk_keys)};
   }
   /// Element 0 of a row's query, and of a key or value of the sequence.
   template <class In>
@@ -106,25 +75,6 @@ struct attention_block {
            p.group() * ((in.batch * p.k.heads + key_head) * p.q.tokens + in.first_query) + row;
   }
 };
-
-/// Keys that some of `rows` rows have, within those of the chunk; the first at a tile's begin. By
-/// all lanes of a warp.
-template <int rows, int tile_keys>
-__device__ inline key_range keys_of_some(const key_range* ranges, const key_range& chunk) {
-  int first = chunk.end;
-  int end = chunk.first;
-#pragma unroll 1
-  for (int r = static_cast<int>(threadIdx.x) % 32; r < rows; r += 32) {
-    const key_range own = ranges[r];
-    if (own.first < own.end) {
-      first = own.first < first ? own.first : first;
-      end = own.end > end ? own.end : end;
-    }
-  }
-  first = __reduce_min_sync(0xffffffffU, first) / tile_keys * tile_keys;
-  end = __reduce_max_sync(0xffffffffU, end);
-  return {first < chunk.first ? chunk.first : first, end};
-}
 
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold::gpu

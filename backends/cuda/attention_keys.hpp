@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Which keys a block has, for the kernels of attention by the matrix unit, and what they are told
+/// of their problem.
+#pragma once
+
+#include <gpu/attention/block.hpp>
+
+#include <core/attention.hpp>
+
+#include <cstdint>
+
+namespace softfold::gpu {
+inline namespace SOFTFOLD_BACKEND {
+
+/// What a launch knows of its problem.
+struct attention_way {
+  bool edited;     ///< scores are more than a positive scale times the products
+  bool in_pieces;  ///< tokens begin at multiples of 16 bytes
+  float unit;      ///< what a row's maximum is multiplied with to be that of its scores
+  float unit_2;    ///< times log2 e
+
+  static attention_way of(const core::attention_problem& p);
+};
+
+/// Keys [first, end) of a sequence.
+struct key_range {
+  int first;
+  int end;
+
+  /// The keys of a row within [begin, past).
+  __device__ static key_range of(const core::attention_row<float>& row, int begin, int past) {
+    const auto within = [&](std::int64_t key) {
+      return key < begin ? begin : key > past ? past : static_cast<int>(key);
+    };
+    return {within(row.first), within(row.end)};
+  }
+  /// The keys of a block's chunk.
+  template <class A>
+  __device__ static key_range of(const attention_block& block, const attention_parts<A>& parts) {
+    const auto begin = static_cast<int>(block.chunk * parts.chunk_keys);
+    return {begin, block.in.keys - begin < parts.chunk_keys
+                       ? static_cast<int>(block.in.keys > begin ? block.in.keys : begin)
+                       : begin + static_cast<int>(parts.chunk_keys)};
+  }
+};
+
+/// Keys that some of `rows` rows have, within those of the chunk; the first at a tile's begin. By
+/// all lanes of a warp.
+template <int rows, int tile_keys>
+__device__ inline key_range keys_of_some(const key_range* ranges, const key_range& chunk) {
+  int first = chunk.end;
+  int end = chunk.first;
+#pragma unroll 1
+  for (int r = static_cast<int>(threadIdx.x) % 32; r < rows; r += 32) {
+    const key_range own = ranges[r];
+    if (own.first < own.end) {
+      first = own.first < first ? own.first : first;
+      end = own.end > end ? own.end : end;
+    }
+  }
+  first = __reduce_min_sync(0xffffffffU, first) / tile_keys * tile_keys;
+  end = __reduce_max_sync(0xffffffffU, end);
+  return {first < chunk.first ? chunk.first : first, end};
+}
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold::gpu
