@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// attention and fold_attention: where rows are few, keys are cut into chunks, whose states a second
-/// kernel combines in their order. And combine and normalize of states.
+/// attention and fold_attention: where rows are few, keys are cut into chunks, whose states a
+/// second kernel combines in their order. And combine and normalize of states.
 #include <gpu/attention/by_lanes.hpp>
 #include <gpu/attention/by_tiles.hpp>
 #include <gpu/attention/parts.hpp>
@@ -42,7 +42,8 @@ void run_by_lanes(executor& on, const core::attention_problem& p) {
 template <class In, int own_columns, int vectors>
 struct attention_kernels {
   using A = arithmetic_t<In>;
-  static constexpr int own_values = 128 / static_cast<int>(sizeof(A));  // a quarter of its registers
+  static constexpr int own_values =
+      128 / static_cast<int>(sizeof(A));  // a quarter of its registers
   using many_rows = tiles_shape<A, own_values / own_columns, own_columns>;
   static constexpr int most_dims = many_rows::groups * many_rows::group_columns;
   static constexpr int key_lanes = most_dims / (vectors * vector_width<In>);
@@ -80,7 +81,7 @@ void run_attention(executor& on, const core::attention_problem& p) {
       return;
     }
     if (p.v.dim <= middle::most_dims) {
-      p.v.dim <= narrow::most_dims && rows > middle::many_rows::rows
+      p.v.dim <= narrow::most_dims&& rows > middle::many_rows::rows
           ? run_by_tiles<In, typename narrow::many_rows>(on, p, chunk_keys)
           : run_by_tiles<In, typename middle::many_rows>(on, p, chunk_keys);
       return;

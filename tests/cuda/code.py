@@ -39,7 +39,8 @@ TUNED = {
     "topk_bounded": 0,
     "topk_chunks": 8,
     "topk_merge": 0,
-    "attention_rows": 0,
+    "attention_by_lanes": 88,
+    "attention_by_tiles": 512,
     "attention_few": 32,
     "attention_tiles": 240,
     "attention_by_groups": 0,
@@ -60,8 +61,6 @@ OF_ARCHITECTURES = {"attention_by_groups": "sm_90"}
 EXCEPTED = {
     "topk_rows_by_lanes<32, 1, bfloat16, 8>": 8,
     "topk_rows_by_lanes<32, 32, float, 4>": 8,
-    # For more than 256 dimensions.
-    "attention_rows<half, gpu::cuda::(anonymous namespace)::attention_shape<4, 1, 8> >": 8,
 }
 
 

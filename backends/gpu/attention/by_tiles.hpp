@@ -111,11 +111,13 @@ __device__ inline void write_shared(A* to, const A (&from)[n]) {
   }
 }
 
-/// sums += left right^T over `steps` columns of both.
-template <int steps, int rows, int each, class A>
+/// sums += left right^T over `steps` columns of both. `leaves_out`: what is multiplied with 0 may
+/// be anything.
+template <int steps, bool leaves_out, int rows, int each, class A>
 __device__ inline void add_products(const A* left, int left_stride, const A* right,
                                     int right_stride, A (&sums)[rows][each]) {
-#pragma unroll
+  constexpr int unrolled = leaves_out ? 1 : 4;  // as many operands have registers
+#pragma unroll unrolled
   for (int i = 0; i < steps; ++i) {
     A own_left[rows];
     A own_right[each];
@@ -125,27 +127,8 @@ __device__ inline void add_products(const A* left, int left_stride, const A* rig
     for (int r = 0; r < rows; ++r) {
 #pragma unroll
       for (int j = 0; j < each; ++j) {
-        sums[r][j] = fma(own_left[r], own_right[j], sums[r][j]);
-      }
-    }
-  }
-}
-/// The same, where what is multiplied with 0 may be anything.
-template <int steps, int rows, int each, class A>
-__device__ inline void add_products_but_zeros(const A* left, int left_stride, const A* right,
-                                              int right_stride, A (&sums)[rows][each]) {
-#pragma unroll 1
-  for (int i = 0; i < steps; ++i) {
-    A own_left[rows];
-    A own_right[each];
-    read_shared(left + i * left_stride, own_left);
-    read_shared(right + i * right_stride, own_right);
-#pragma unroll
-    for (int r = 0; r < rows; ++r) {
-#pragma unroll
-      for (int j = 0; j < each; ++j) {
-        sums[r][j] =
-            own_left[r] == A{0} ? sums[r][j] : fma(own_left[r], own_right[j], sums[r][j]);
+        const A next = fma(own_left[r], own_right[j], sums[r][j]);
+        sums[r][j] = leaves_out && own_left[r] == A{0} ? sums[r][j] : next;
       }
     }
   }
@@ -188,9 +171,9 @@ __global__ void __launch_bounds__(Shape::threads, least_resident(Shape::resident
   __syncthreads();
   // Keys of the chunk that some rows have, and that all have.
   const std::int64_t chunk_begin = block.chunk * parts.chunk_keys;
-  const std::int64_t chunk_past =
-      block.in.keys < chunk_begin + parts.chunk_keys ? block.in.keys
-                                                     : chunk_begin + parts.chunk_keys;
+  const std::int64_t chunk_past = block.in.keys < chunk_begin + parts.chunk_keys
+                                      ? block.in.keys
+                                      : chunk_begin + parts.chunk_keys;
   std::int64_t first = chunk_past;
   std::int64_t end = chunk_begin;
   std::int64_t all_first = chunk_begin;
@@ -280,8 +263,7 @@ __global__ void __launch_bounds__(Shape::threads, least_resident(Shape::resident
     }
   };
   // And one of values.
-  constexpr int v_vectors =
-      Shape::value_keys * Shape::group_columns / vector / Shape::threads;
+  constexpr int v_vectors = Shape::value_keys * Shape::group_columns / vector / Shape::threads;
   constexpr int key_vectors = Shape::group_columns / vector;
   const int slice_column = thread % key_vectors * vector;
   const int slice_key = thread / key_vectors;
@@ -311,7 +293,8 @@ __global__ void __launch_bounds__(Shape::threads, least_resident(Shape::resident
 #pragma unroll
     for (int i = 0; i < v_vectors; ++i) {
       const int key = slice_key + i * (Shape::threads / key_vectors);
-      write_shared(memory.slices[slice].v + key * memory_type::column_stride + slice_column, next_v[i]);
+      write_shared(memory.slices[slice].v + key * memory_type::column_stride + slice_column,
+                   next_v[i]);
 #pragma unroll
       for (int j = 0; j < vector; ++j) {
         numbers = numbers && next_v[i][j] - next_v[i][j] == A{0};
@@ -321,7 +304,7 @@ __global__ void __launch_bounds__(Shape::threads, least_resident(Shape::resident
   };
 
   A o[Shape::groups][own_rows][each];
-  // Sums of more tiles: not in registers, as they are seldom read.
+  // Sums of more tiles: in memory, as registers are scarce and these are seldom read.
   volatile double total[Shape::groups][own_rows][each];
 #pragma unroll
   for (int g = 0; g < Shape::groups; ++g) {
@@ -356,7 +339,7 @@ __global__ void __launch_bounds__(Shape::threads, least_resident(Shape::resident
       const bool is_last = d + Shape::dims >= dim;
       is_last ? fetch_values(begin, 0) : fetch_products(begin, d + Shape::dims);
       const auto& own_slice = memory.slices[slice].product;
-      add_products<Shape::dims>(own_slice.q + own_row, memory_type::row_stride,
+      add_products<Shape::dims, false>(own_slice.q + own_row, memory_type::row_stride,
                                        own_slice.k + own, memory_type::key_stride, products);
       slice ^= 1;
       if (is_last) {
@@ -460,7 +443,8 @@ __global__ void __launch_bounds__(Shape::threads, least_resident(Shape::resident
       const A factor = rebasing_factor(memory.max[row], new_max);
       memory.max[row] = new_max;
       memory.factor[row] = factor;
-      memory.sum[row] = memory.sum[row] * static_cast<double>(factor) + static_cast<double>(new_sum);
+      memory.sum[row] =
+          memory.sum[row] * static_cast<double>(factor) + static_cast<double>(new_sum);
     }
     place_weights();
 
@@ -490,11 +474,11 @@ __global__ void __launch_bounds__(Shape::threads, least_resident(Shape::resident
               fetch_products(begin + Shape::keys, 0);
             }
             if (leaves_out) {
-              add_products_but_zeros<Shape::value_keys>(weights, memory_type::row_stride, values,
-                                                        memory_type::column_stride, sums);
+              add_products<Shape::value_keys, true>(weights, memory_type::row_stride, values,
+                                                    memory_type::column_stride, sums);
             } else {
-              add_products<Shape::value_keys>(weights, memory_type::row_stride, values,
-                                              memory_type::column_stride, sums);
+              add_products<Shape::value_keys, false>(weights, memory_type::row_stride, values,
+                                                     memory_type::column_stride, sums);
             }
             slice ^= 1;
             if (!is_last || !is_last_group) {

@@ -26,9 +26,7 @@ __device__ inline A weight_of(A score, A top) {
 /// What sums with the maximum `before` are multiplied with where it is `top` instead.
 template <class A>
 __device__ inline A rebasing_factor(A before, A top) {
-  return before == top            ? A{1}
-         : before == -infinity<A> ? A{0}
-                                  : exponential_or_nan(before - top);
+  return before == top ? A{1} : before == -infinity<A> ? A{0} : exponential_or_nan(before - top);
 }
 
 }  // namespace SOFTFOLD_BACKEND
