@@ -45,12 +45,35 @@ struct attention_shape {
   std::int64_t keys = 0;
   std::int64_t dim = 0;
   bool causal = false;
+  std::int64_t sequences = 0;  ///< packed one after the other in a batch, if any
 
-  [[nodiscard]] std::int64_t query_rows() const noexcept { return batches * heads * queries; }
-  [[nodiscard]] std::int64_t key_rows() const noexcept { return batches * key_heads * keys; }
+  /// Keys of sequence i, by Zipf's law: keys are those of all, longest / 1 + longest / 2 + ...
+  [[nodiscard]] static constexpr std::int64_t keys_of(std::int64_t i) noexcept {
+    return longest / (i + 1);
+  }
+  static constexpr std::int64_t longest = 131072;
+  [[nodiscard]] static constexpr attention_shape ragged(std::int64_t sequences, std::int64_t heads,
+                                                        std::int64_t key_heads, std::int64_t dim) {
+    attention_shape s{1, heads, key_heads, 1, 0, dim, false, sequences};
+    for (std::int64_t i = 0; i < sequences; ++i) {
+      s.keys += keys_of(i);
+    }
+    return s;
+  }
+
+  /// Queries of each head of a batch.
+  [[nodiscard]] constexpr std::int64_t tokens() const noexcept {
+    return sequences > 0 ? sequences * queries : queries;
+  }
+  [[nodiscard]] constexpr std::int64_t query_rows() const noexcept {
+    return batches * heads * tokens();
+  }
+  [[nodiscard]] constexpr std::int64_t key_rows() const noexcept {
+    return batches * key_heads * keys;
+  }
   /// Of both products; of as many queries as keys a causal mask leaves half.
   [[nodiscard]] double flops() const noexcept {
-    const auto scores = static_cast<double>(query_rows()) * static_cast<double>(keys);
+    const auto scores = static_cast<double>(batches * heads * queries) * static_cast<double>(keys);
     return (causal ? 2 : 4) * scores * static_cast<double>(dim);
   }
 };
@@ -158,9 +181,10 @@ struct bench_case {
 }
 
 /// For instance "8x32x1x2048x128/kv8": batches, heads, queries, keys and dim, and how many heads
-/// the keys have if it is another number.
+/// the keys have if it is another number; of packed sequences how many, as "64of1x32x...".
 [[nodiscard]] inline std::string name_of(const attention_shape& s) {
-  std::string name = std::to_string(s.batches);
+  std::string name = (s.sequences > 0 ? std::to_string(s.sequences) + "of" : "") +
+                     std::to_string(s.batches);
   for (const std::int64_t size : {s.heads, s.queries, s.keys, s.dim}) {
     name += 'x' + std::to_string(size);
   }

@@ -172,7 +172,7 @@ void add_attention(case_list& list) {
   struct timed_shape {
     attention_shape shape;
     bool quick = false;
-    bool other_types = false;  // f16 and f32, too
+    bool other_types = false;  // not of bf16 alone
   };
   constexpr timed_shape shapes[] = {
       {{8, 32, 8, 1, 16384, 128}, true, true},
@@ -189,7 +189,8 @@ void add_attention(case_list& list) {
       {{1, 32, 32, 8192, 8192, 64, true}},
       {{1, 8, 8, 8192, 8192, 256}},
   };
-  for (const dtype type : {dtype::bf16, dtype::f16, dtype::f32}) {
+  list.add_attention(attention_shape::ragged(64, 32, 8, 128), dtype::bf16, 0);
+  for (const dtype type : {dtype::bf16, dtype::f16, dtype::f32, dtype::f64}) {
     for (const timed_shape& s : shapes) {
       if (type == dtype::bf16 || s.other_types) {
         list.add_attention(s.shape, type, 0, s.quick && type == dtype::bf16);

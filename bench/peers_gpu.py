@@ -177,7 +177,9 @@ PEERS = {  # in this order: what takes long to compile comes last
 }
 
 
+# Of 16-bit types, and of f32 and f64, which those do not take.
 ATTENTION_PEERS = {"sdpa_flash": "FLASH_ATTENTION", "sdpa_cudnn": "CUDNN_ATTENTION"}
+WIDE_ATTENTION_PEERS = {"sdpa_efficient": "EFFICIENT_ATTENTION", "sdpa_math": "MATH"}
 
 
 def time_peer(name, cases, inputs, clock, deadline):
@@ -217,7 +219,8 @@ def attention_calls(case, x):
                                   contextlib.nullcontext)
     sdpa = functools.partial(torch.nn.functional.scaled_dot_product_attention, *tensors,
                              is_causal=a["causal"], enable_gqa=a["heads"] != a["key_heads"])
-    for name, backend in ATTENTION_PEERS.items():
+    peers = WIDE_ATTENTION_PEERS if case["dtype"] in ("f32", "f64") else ATTENTION_PEERS
+    for name, backend in peers.items():
         calls[name] = sdpa, functools.partial(sdpa_kernel, getattr(SDPBackend, backend))
     for name, (call, within) in list(calls.items()):
         with warnings.catch_warnings(record=True) as reasons, within():
@@ -274,13 +277,16 @@ def main():
         return
     with open(arguments.into, encoding="utf-8") as file:
         document = json.load(file)
+    every_peer = (*PEERS, *ATTENTION_PEERS, *WIDE_ATTENTION_PEERS)
     # By type: the elements of one are held at a time.
     all_cases = sorted((c for c in document["cases"] if c["input"] == "normal"), key=Inputs.kind)
     for case in all_cases:  # of an earlier time
         case["results"] = [r for r in case["results"]
-                           if r["name"] not in (*PEERS, *ATTENTION_PEERS)]
+                           if r["name"] not in every_peer]
     cases = [c for c in all_cases if c["operation"] != "attention"]
-    attention = [c for c in all_cases if c["operation"] == "attention"]
+    # The peers have no packed sequences.
+    attention = [c for c in all_cases
+                 if c["operation"] == "attention" and "sequences" not in c["attention"]]
     inputs = Inputs(all_cases)
     clock = Clock(document["settings"], document["machine"]["flush_bytes"])
     heads = []
@@ -293,7 +299,7 @@ def main():
             if left:
                 print(f"attention: out of time, {left} cases left out (--seconds)")
             heads += [{"name": n, "role": "peer", "version": torch.__version__}
-                      for n in ATTENTION_PEERS]
+                      for n in (*ATTENTION_PEERS, *WIDE_ATTENTION_PEERS)]
         for name, (_, module) in PEERS.items():
             if not module:
                 print(f"without {name}: the Python package triton is not installed")
@@ -305,7 +311,7 @@ def main():
             version = triton.__version__ if name == "triton" else torch.__version__
             heads.append({"name": name, "role": "peer", "version": version})
     document["contenders"] = [c for c in document["contenders"]
-                              if c["name"] not in (*PEERS, *ATTENTION_PEERS)] + heads
+                              if c["name"] not in every_peer] + heads
     results.write(arguments.into, document)
 
 

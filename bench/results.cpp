@@ -91,6 +91,9 @@ nlohmann::ordered_json to_json(const case_result& result) {
                          {"key_heads", c.attention.key_heads}, {"queries", c.attention.queries},
                          {"keys", c.attention.keys},           {"dim", c.attention.dim},
                          {"causal", c.attention.causal}};
+    if (c.attention.sequences > 0) {
+      json["attention"]["sequences"] = c.attention.sequences;
+    }
     json["flops"] = static_cast<std::int64_t>(c.attention.flops());
     json["bytes"] = c.key_value_bytes();
   }

@@ -16,7 +16,7 @@ STANDARD_PEERS = {  # the first that took part; another operation: the first lis
     "sample": ("pytorch", CPU),
     "masked_softmax": ("pytorch", CPU),
     "scan": ("pytorch", CPU),
-    "attention": ("sdpa_flash", "pytorch", CPU),
+    "attention": ("sdpa_flash", "sdpa_efficient", "sdpa_math", "pytorch", CPU),
 }
 
 
@@ -86,12 +86,14 @@ class Case:
 
     @property
     def shape(self):
-        """Of attention batches x heads (those of the keys behind /) x queries x keys x dim."""
+        """Of attention batches x heads (those of the keys behind /) x queries x keys x dim; of packed
+        sequences how many, and all their keys."""
         if not self.attention:
             return f"{self.rows} x {self.cols}"
         a = self.attention
         heads = f"{a['heads']}" + (f"/{a['key_heads']}" if a["key_heads"] != a["heads"] else "")
-        return (f"{a['batches']} x {heads} x {a['queries']} x {a['keys']} x {a['dim']}"
+        sequences = f"{a['sequences']} of " if "sequences" in a else ""
+        return (f"{sequences}{a['batches']} x {heads} x {a['queries']} x {a['keys']} x {a['dim']}"
                 + (", causal" if a["causal"] else ""))
 
     @property

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstring>
 #include <random>
+#include <vector>
 
 namespace softfold::bench {
 
@@ -39,6 +40,7 @@ workload workspace::prepare(const bench_case& c) {
              .x = {x_.data(), c.type, c.rows, c.cols, c.cols},
              .dy = {},
              .mask = {},
+             .starts = {},
              .y = {},
              .lse = {lse_.data(), state, c.rows},
              .values = {values_.data(), c.type, c.rows, c.k, c.k},
@@ -51,6 +53,17 @@ workload workspace::prepare(const bench_case& c) {
     const auto elements = static_cast<std::size_t>(c.attention.query_rows() * c.cols);
     y_.resize(elements * size_of(c.type));
     w.y = {y_.data(), c.type, c.attention.query_rows(), c.cols, c.cols};
+  }
+  if (const std::int64_t n = c.attention.sequences; n > 0) {
+    std::vector<std::int64_t> starts(static_cast<std::size_t>(2 * (n + 1)));
+    for (std::int64_t i = 0; i < n; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      starts[at + 1] = starts[at] + attention_shape::keys_of(i);
+      starts[static_cast<std::size_t>(n) + at + 2] = (i + 1) * c.attention.queries;
+    }
+    const std::size_t bytes = starts.size() * sizeof starts[0];
+    starts_.fill(bytes, [&](std::byte* out) { std::memcpy(out, starts.data(), bytes); });
+    w.starts = {starts_.data(), dtype::i64, static_cast<std::int64_t>(starts.size())};
   }
   if (c.has_mask()) {
     const std::int64_t words = (c.cols + 31) / 32;

@@ -21,6 +21,7 @@ struct workload {
   const_matrix_ref x;   ///< the gradients' y: any numbers, which cost the same; attention's Q, K, V
   const_matrix_ref dy;  ///< empty unless the operation is a gradient; behind x
   const_matrix_ref mask;  ///< of bits; empty unless the operation has one
+  vector_ref starts;      ///< of packed sequences: where keys begin, then where queries do
   matrix_ref y;           ///< of x's shape; of attention [query_rows, dim]
   vector_ref lse;         ///< [rows], f32 (f64 for f64 input)
   matrix_ref values;      ///< [rows, k], type of the input
@@ -38,7 +39,7 @@ class workspace {
   std::string logits_path_;
   logits_table logits_;
   bench_case held_;  // what x_ holds
-  buffer x_, y_, mask_, lse_, values_, indices_;
+  buffer x_, y_, mask_, starts_, lse_, values_, indices_;
 };
 
 }  // namespace softfold::bench

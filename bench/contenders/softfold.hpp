@@ -46,13 +46,22 @@ namespace softfold::bench {
     return const_tensor_ref(static_cast<const std::byte*>(w.x.data) + offset, w.x.type, s.batches,
                             heads, tokens, s.dim, heads * head, head, s.dim);
   };
-  const const_tensor_ref query = tensor(0, s.heads, s.queries);
+  const const_tensor_ref query = tensor(0, s.heads, s.tokens());
   const const_tensor_ref key = tensor(s.query_rows(), s.key_heads, s.keys);
   const const_tensor_ref value = tensor(s.query_rows() + s.key_rows(), s.key_heads, s.keys);
   const tensor_ref out(w.y.data, w.y.type, query.batches, query.heads, query.tokens, query.dim,
                        query.batch_stride, query.head_stride, query.token_stride);
-  const causal corner = s.causal ? causal::bottom_right : causal::none;
-  return [=] { attention(*q, query, key, value, out, {.corner = corner}); };
+  attention_options options;
+  options.corner = s.causal ? causal::bottom_right : causal::none;
+  if (s.sequences > 0) {
+    const std::int64_t n = s.sequences + 1;
+    auto* const starts = static_cast<std::int64_t*>(w.starts.data);
+    options.key_starts = {starts, dtype::i64, n};
+    options.query_starts = {starts + n, dtype::i64, n};
+    options.most_queries = s.queries;
+    options.most_keys = attention_shape::keys_of(0);
+  }
+  return [=] { attention(*q, query, key, value, out, options); };
 }
 
 /// The operation of the case, on q.
