@@ -183,8 +183,8 @@ struct bench_case {
 /// For instance "8x32x1x2048x128/kv8": batches, heads, queries, keys and dim, and how many heads
 /// the keys have if it is another number; of packed sequences how many, as "64of1x32x...".
 [[nodiscard]] inline std::string name_of(const attention_shape& s) {
-  std::string name = (s.sequences > 0 ? std::to_string(s.sequences) + "of" : "") +
-                     std::to_string(s.batches);
+  std::string name =
+      (s.sequences > 0 ? std::to_string(s.sequences) + "of" : "") + std::to_string(s.batches);
   for (const std::int64_t size : {s.heads, s.queries, s.keys, s.dim}) {
     name += 'x' + std::to_string(size);
   }
