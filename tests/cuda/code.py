@@ -40,7 +40,7 @@ TUNED = {
     "topk_chunks": 8,
     "topk_merge": 0,
     "attention_by_lanes": 88,
-    "attention_by_tiles": 512,
+    "attention_by_tiles": 528,
     "attention_few": 32,
     "attention_tiles": 240,
     "attention_by_groups": 0,
