@@ -37,7 +37,7 @@ function(softfold_library backend)
   endif()
   set(name softfold_${backend})
   # What is the same for every backend.
-  set(shared_sources c_interface.cpp entries.cpp row_states.cpp state_format.cpp)
+  set(shared_sources attention_states.cpp c_interface.cpp entries.cpp row_states.cpp state_format.cpp)
   list(TRANSFORM shared_sources PREPEND "${PROJECT_SOURCE_DIR}/core/")
   add_library(${name} ${ARGN} ${shared_sources})
   add_library(softfold::softfold ALIAS ${name})

@@ -433,8 +433,8 @@ inline combine_attention_problem checked_combine_attention(const const_partials_
 inline normalize_attention_problem checked_normalize_attention(const const_partials_ref& states,
                                                                const const_tensor_ref& weighted,
                                                                const tensor_ref& out,
-                                                               empty_row policy) {
-  constexpr const char* name = "normalize";
+                                                               empty_row policy,
+                                                               const char* name = "normalize") {
   const const_matrix_ref pairs =
       check_attention_states({name, "states"}, states, {name, "weighted"}, weighted, false);
   if (!is_real(out.type) || arithmetic_type(out.type) != states.type) {

@@ -8,6 +8,7 @@
 
 #include <softfold/softfold.h>
 #include <softfold/attention.hpp>
+#include <softfold/attention_states.hpp>
 #include <softfold/buffer.hpp>
 #include <softfold/queue.hpp>
 #include <softfold/row_states.hpp>
@@ -182,6 +183,37 @@ struct arguments {
   }
   [[nodiscard]] row_states& states(const char* name, softfold_row_states* s) const {
     return *reinterpret_cast<row_states*>(&not_null({function, name}, s));
+  }
+  [[nodiscard]] const row_states& states(const char* name, const softfold_row_states* s) const {
+    return states(name, const_cast<softfold_row_states*>(s));
+  }
+  [[nodiscard]] attention_states& states(const char* name, softfold_attention_states* s) const {
+    return *reinterpret_cast<attention_states*>(&not_null({function, name}, s));
+  }
+  [[nodiscard]] const attention_states& states(const char* name,
+                                               const softfold_attention_states* s) const {
+    return states(name, const_cast<softfold_attention_states*>(s));
+  }
+  /// The states' bytes, if there is memory for them, and how many they are.
+  template <class States>
+  void write_bytes(const States& s, void* bytes, std::size_t capacity, std::size_t* size) const {
+    std::size_t& length = not_null({function, "size"}, size);
+    length = s.byte_count();
+    if (bytes == nullptr) {
+      return;
+    }
+    if (capacity < length) {
+      core::fail(errc::invalid_argument, {function, "capacity"}, "", std::to_string(capacity),
+                 "at least " + std::to_string(length));
+    }
+    const std::vector<std::byte> made = s.to_bytes();
+    std::memcpy(bytes, made.data(), made.size());
+  }
+  [[nodiscard]] std::span<const std::byte> bytes(const void* given, std::size_t size) const {
+    if (given == nullptr && size > 0) {
+      core::fail(errc::invalid_argument, {function, "bytes"}, "", "null", "a pointer");
+    }
+    return {static_cast<const std::byte*>(given), size};
   }
 
   /// The options as this library knows them: defaults for what the caller's struct lacks.

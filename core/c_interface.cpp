@@ -452,7 +452,7 @@ softfold_status softfold_row_states_get(const softfold_row_states* states,
                                         softfold_row_states_view* view) {
   return guarded([&] {
     const arguments a{"row_states_get"};
-    const row_states& s = a.states("states", const_cast<softfold_row_states*>(states));
+    const row_states& s = a.states("states", states);
     static_assert(sizeof(softfold_column_range) == sizeof(column_range));
     a.fill(
         "view", view,
@@ -495,8 +495,7 @@ softfold_status softfold_row_states_combine(softfold_queue* queue, softfold_row_
                                             const softfold_row_states* more) {
   return guarded([&] {
     const arguments a{"row_states_combine"};
-    a.states("states", states)
-        .combine(a.queue(queue), a.states("more", const_cast<softfold_row_states*>(more)));
+    a.states("states", states).combine(a.queue(queue), a.states("more", more));
   });
 }
 
@@ -504,8 +503,7 @@ softfold_status softfold_row_states_append_rows(softfold_row_states* states,
                                                 const softfold_row_states* more) {
   return guarded([&] {
     const arguments a{"row_states_append_rows"};
-    a.states("states", states)
-        .append_rows(a.states("more", const_cast<softfold_row_states*>(more)));
+    a.states("states", states).append_rows(a.states("more", more));
   });
 }
 
@@ -515,7 +513,7 @@ softfold_status softfold_row_states_finish(softfold_queue* queue, const softfold
                                            int32_t empty_row) {
   return guarded([&] {
     const arguments a{"row_states_finish"};
-    a.states("states", const_cast<softfold_row_states*>(states))
+    a.states("states", states)
         .finish(a.queue(queue), lse == nullptr ? vector_ref{} : a.vector("lse", lse),
                 probabilities == nullptr ? matrix_ref{} : a.matrix("probabilities", probabilities),
                 policy_of(a.function, empty_row));
@@ -528,7 +526,7 @@ softfold_status softfold_row_states_finish_sample(softfold_queue* queue,
                                                   const softfold_finish_sample_options* options) {
   return guarded([&] {
     const arguments a{"row_states_finish_sample"};
-    a.states("states", const_cast<softfold_row_states*>(states))
+    a.states("states", states)
         .finish_sample(a.queue(queue), a.vector("tokens", tokens), a.finish_sample(options));
   });
 }
@@ -537,18 +535,7 @@ softfold_status softfold_row_states_to_bytes(const softfold_row_states* states, 
                                              size_t capacity, size_t* size) {
   return guarded([&] {
     const arguments a{"row_states_to_bytes"};
-    const row_states& s = a.states("states", const_cast<softfold_row_states*>(states));
-    std::size_t& length = not_null({a.function, "size"}, size);
-    length = s.byte_count();
-    if (bytes == nullptr) {
-      return;
-    }
-    if (capacity < length) {
-      core::fail(errc::invalid_argument, {a.function, "capacity"}, "", std::to_string(capacity),
-                 "at least " + std::to_string(length));
-    }
-    const std::vector<std::byte> made = s.to_bytes();
-    std::memcpy(bytes, made.data(), made.size());
+    a.write_bytes(a.states("states", states), bytes, capacity, size);
   });
 }
 
@@ -556,11 +543,93 @@ softfold_status softfold_row_states_from_bytes(const void* bytes, size_t size,
                                                softfold_row_states** states) {
   const arguments a{"row_states_from_bytes"};
   return create(a, "states", states, [&] {
-    if (bytes == nullptr && size > 0) {
-      core::fail(errc::invalid_argument, {a.function, "bytes"}, "", "null", "a pointer");
-    }
-    return std::make_unique<row_states>(
-        row_states::from_bytes({static_cast<const std::byte*>(bytes), size}));
+    return std::make_unique<row_states>(row_states::from_bytes(a.bytes(bytes, size)));
+  });
+}
+
+softfold_status softfold_attention_states_create(softfold_dtype type, int64_t batches,
+                                                 int64_t heads, int64_t tokens, int64_t dim,
+                                                 softfold_attention_states** states) {
+  const arguments a{"attention_states_create"};
+  return create(a, "states", states, [&] {
+    return std::make_unique<attention_states>(type_of({a.function, "states"}, type), batches, heads,
+                                              tokens, dim);
+  });
+}
+
+void softfold_attention_states_destroy(softfold_attention_states* states) {
+  delete reinterpret_cast<attention_states*>(states);
+}
+
+softfold_status softfold_attention_states_get(const softfold_attention_states* states,
+                                              softfold_attention_states_view* view) {
+  return guarded([&] {
+    const arguments a{"attention_states_get"};
+    const attention_states& s = a.states("states", states);
+    a.fill("view", view,
+           {.struct_size = 0,
+            .type = static_cast<softfold_dtype>(s.type()),
+            .has_sinks = s.has_sinks() ? 1 : 0,
+            .batches = s.batches(),
+            .heads = s.heads(),
+            .tokens = s.tokens(),
+            .dim = s.dim(),
+            .key_ranges = static_cast<std::int64_t>(s.keys().size()),
+            .keys = reinterpret_cast<const softfold_column_range*>(s.keys().data()),
+            .states = s.states().data,
+            .weighted = s.weighted().data});
+  });
+}
+
+softfold_status softfold_attention_states_fold(softfold_queue* queue,
+                                               softfold_attention_states* states,
+                                               const softfold_tensor* query,
+                                               const softfold_tensor* key,
+                                               const softfold_tensor* value,
+                                               const softfold_attention_options* options) {
+  return guarded([&] {
+    const arguments a{"attention_states_fold"};
+    a.states("states", states)
+        .fold(a.queue(queue), a.tensor("query", query), a.tensor("key", key),
+              a.tensor("value", value), a.attention(options));
+  });
+}
+
+softfold_status softfold_attention_states_combine(softfold_queue* queue,
+                                                  softfold_attention_states* states,
+                                                  const softfold_attention_states* more) {
+  return guarded([&] {
+    const arguments a{"attention_states_combine"};
+    a.states("states", states).combine(a.queue(queue), a.states("more", more));
+  });
+}
+
+softfold_status softfold_attention_states_finish(softfold_queue* queue,
+                                                 const softfold_attention_states* states,
+                                                 const softfold_tensor* out,
+                                                 const softfold_vector* lse, int32_t empty_row) {
+  return guarded([&] {
+    const arguments a{"attention_states_finish"};
+    a.states("states", states)
+        .finish(a.queue(queue), a.tensor("out", out),
+                lse == nullptr ? vector_ref{} : a.vector("lse", lse),
+                policy_of(a.function, empty_row));
+  });
+}
+
+softfold_status softfold_attention_states_to_bytes(const softfold_attention_states* states,
+                                                   void* bytes, size_t capacity, size_t* size) {
+  return guarded([&] {
+    const arguments a{"attention_states_to_bytes"};
+    a.write_bytes(a.states("states", states), bytes, capacity, size);
+  });
+}
+
+softfold_status softfold_attention_states_from_bytes(const void* bytes, size_t size,
+                                                     softfold_attention_states** states) {
+  const arguments a{"attention_states_from_bytes"};
+  return create(a, "states", states, [&] {
+    return std::make_unique<attention_states>(attention_states::from_bytes(a.bytes(bytes, size)));
   });
 }
 

@@ -6,11 +6,10 @@
 #include <core/exponential_sum.hpp>
 #include <core/floating_point.hpp>
 #include <core/sample_state.hpp>
+#include <core/state_bytes.hpp>
 #include <core/topk.hpp>
 
 #include <softfold/row_states.hpp>
-
-#include <zlib.h>
 
 #include <algorithm>
 #include <bit>
@@ -23,62 +22,17 @@ namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
 namespace {
 
-// The eighth bit of the first byte, both kinds of line end and an end-of-file character: what
-// copying as text would alter.
-constexpr unsigned char magic[8] = {0x89, 'S', 'F', 'S', '\r', '\n', 0x1a, '\n'};
+using namespace core::state_bytes;
+
 /// 1, or with sampling 2: what readers of version 1 know is written so that they can.
 constexpr std::uint32_t plain_version = 1;
 constexpr std::uint32_t sampling_version = 2;
 constexpr std::size_t header_bytes = 48;
 constexpr std::size_t sampling_header_bytes = 40;
 constexpr std::size_t sample_bytes = 128;  ///< of each row
-constexpr std::size_t checksum_bytes = 4;
 
 [[noreturn]] void refuse(const std::string& cause) {
   throw error(errc::invalid_data, "row_states::from_bytes: " + cause);
-}
-
-template <class T>
-using bits_of = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
-
-template <class T>
-void put(std::byte* to, T value) {
-  const auto bits = std::bit_cast<bits_of<T>>(value);
-  for (std::size_t i = 0; i < sizeof bits; ++i) {
-    to[i] = static_cast<std::byte>(bits >> (8 * i));
-  }
-}
-
-template <class T>
-T get(const std::byte* from) {
-  bits_of<T> bits = 0;
-  for (std::size_t i = 0; i < sizeof bits; ++i) {
-    bits |= static_cast<bits_of<T>>(std::to_integer<bits_of<T>>(from[i]) << (8 * i));
-  }
-  return std::bit_cast<T>(bits);
-}
-
-/// All elements of an array of T, from the machine's order of bytes to the format's or back.
-template <class T>
-void put_all(std::byte*& to, const void* from, std::size_t bytes) {
-  for (std::size_t at = 0; at < bytes; at += sizeof(T)) {
-    put(to + at, *reinterpret_cast<const T*>(static_cast<const std::byte*>(from) + at));
-  }
-  to += bytes;
-}
-
-template <class T>
-void get_all(std::vector<std::byte>& to, const std::byte*& from) {
-  for (std::size_t at = 0; at < to.size(); at += sizeof(T)) {
-    const T value = get<T>(from + at);
-    std::memcpy(&to[at], &value, sizeof value);
-  }
-  from += to.size();
-}
-
-std::uint32_t checksum(std::span<const std::byte> bytes) {
-  return static_cast<std::uint32_t>(
-      crc32_z(0, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()));
 }
 
 struct header {
@@ -139,37 +93,6 @@ std::uint64_t expected_bytes(const header& h) {
                          __builtin_add_overflow(total, all_rows, &total) ||
                          __builtin_add_overflow(total, ranges, &total);
   return overflows ? too_many : total;
-}
-
-void check_ranges(std::span<const column_range> columns) {
-  std::int64_t last = -1;  // a first range that starts at 0 follows nothing
-  for (const column_range& r : columns) {
-    if (r.begin <= last || r.end <= r.begin) {
-      refuse("column range " + std::to_string(r.begin) + " to " + std::to_string(r.end) +
-             " is empty, negative, or not after the one before");
-    }
-    last = r.end;
-  }
-}
-
-/// Whether some row of so many columns has that state, with room for rounding.
-template <class T>
-bool can_be_state(const max_sum<T>& s, double columns) {
-  constexpr T infinity = std::numeric_limits<T>::infinity();
-  if (s.max == -infinity) {
-    return s.sum == 0;
-  }
-  if (columns == 0 || s.sum < 0) {
-    return false;
-  }
-  if (std::isnan(s.max) || s.max == infinity) {
-    return std::isnan(s.max) || s.sum > 0;
-  }
-  // The maximum adds 1 and no column more, relative to the rounded maximum: that may be 32 away
-  // from the exact one (docs/semantics.md). Twice as much for the rounding of the sum.
-  const double unit = std::numeric_limits<T>::epsilon() / 2;
-  const double room = 2 * std::exp(std::min(std::fabs(double{s.max}) * unit, 32.0));
-  return double{s.sum} * room >= 1 && double{s.sum} <= columns * room;
 }
 
 template <class T>
@@ -480,7 +403,10 @@ row_states row_states::from_bytes(std::span<const std::byte> bytes) {
     r = {get<std::int64_t>(from), get<std::int64_t>(from + 8)};
     from += 16;
   }
-  check_ranges(states.columns_);
+  if (const column_range* wrong = wrong_range(states.columns_)) {
+    refuse("column range " + std::to_string(wrong->begin) + " to " + std::to_string(wrong->end) +
+           " is empty, negative, or not after the one before");
+  }
   const auto get_rows = [&]<class T>(T) {
     get_all<T>(states.partials_, from);
     get_all<T>(states.values_, from);

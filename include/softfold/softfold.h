@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
  * \file
- * The C interface (C99) to everything in softfold.hpp, attention.hpp and row_states.hpp, for
- * programs in C and for bindings. The headers in C++ are the reference for what a function
- * computes; this one says how arguments and errors travel.
+ * The C interface (C99) to everything in softfold.hpp, attention.hpp, row_states.hpp and
+ * attention_states.hpp, for programs in C and for bindings. The headers in C++ are the reference
+ * for what a function computes; this one says how arguments and errors travel.
  *
  * - Every function that can fail returns a status, SOFTFOLD_SUCCESS = 0 or what went wrong;
  *   softfold_last_error() has the text. A wrong argument is found before anything is written. No
@@ -633,6 +633,54 @@ SOFTFOLD_C_API softfold_status softfold_row_states_to_bytes(const softfold_row_s
 /** *states becomes the states that the bytes hold, or NULL on failure. */
 SOFTFOLD_C_API softfold_status softfold_row_states_from_bytes(const void* bytes, size_t size,
                                                               softfold_row_states** states);
+
+/* ---- the states of attention as a value (attention_states.hpp) ---- */
+
+typedef struct softfold_attention_states softfold_attention_states;
+
+/** What states hold; see softfold_row_states_view. */
+typedef struct softfold_attention_states_view {
+  size_t struct_size; /**< set by the caller: at most that much is written */
+  softfold_dtype type;
+  int32_t has_sinks; /**< whether the heads' sinks are among the scores */
+  int64_t batches;
+  int64_t heads;
+  int64_t tokens;
+  int64_t dim;
+  int64_t key_ranges;
+  const softfold_column_range* keys;
+  const void* states;   /**< [batches heads tokens] pairs of (max, sum) of `type` */
+  const void* weighted; /**< [batches, heads, tokens, dim] of `type` */
+} softfold_attention_states_view;
+
+/** type is SOFTFOLD_F32 or SOFTFOLD_F64, dim that of the values. *states becomes NULL on failure.
+ */
+SOFTFOLD_C_API softfold_status softfold_attention_states_create(softfold_dtype type,
+                                                                int64_t batches, int64_t heads,
+                                                                int64_t tokens, int64_t dim,
+                                                                softfold_attention_states** states);
+/** NULL is allowed. */
+SOFTFOLD_C_API void softfold_attention_states_destroy(softfold_attention_states* states);
+SOFTFOLD_C_API softfold_status softfold_attention_states_get(
+    const softfold_attention_states* states, softfold_attention_states_view* view);
+/** The keys are those from options->key_offset on. */
+SOFTFOLD_C_API softfold_status softfold_attention_states_fold(
+    softfold_queue* queue, softfold_attention_states* states, const softfold_tensor* query,
+    const softfold_tensor* key, const softfold_tensor* value,
+    const softfold_attention_options* options);
+SOFTFOLD_C_API softfold_status
+softfold_attention_states_combine(softfold_queue* queue, softfold_attention_states* states,
+                                  const softfold_attention_states* more);
+/** The results in the host's memory. lse may be NULL: not wanted. */
+SOFTFOLD_C_API softfold_status softfold_attention_states_finish(
+    softfold_queue* queue, const softfold_attention_states* states, const softfold_tensor* out,
+    const softfold_vector* lse, int32_t empty_row);
+/** As softfold_row_states_to_bytes. */
+SOFTFOLD_C_API softfold_status softfold_attention_states_to_bytes(
+    const softfold_attention_states* states, void* bytes, size_t capacity, size_t* size);
+/** *states becomes the states that the bytes hold, or NULL on failure. */
+SOFTFOLD_C_API softfold_status softfold_attention_states_from_bytes(
+    const void* bytes, size_t size, softfold_attention_states** states);
 
 #ifdef __cplusplus
 }

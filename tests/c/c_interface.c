@@ -535,6 +535,63 @@ static void check_scan(softfold_queue* queue, struct device x_memory) {
 }
 
 /* Two queries of one dimension over the keys (0, log 2, log 3): weights 1, 2, 3, of 6. */
+/* Keys 0 and 1, then, sent as bytes, key 2. */
+static void check_attention_states(softfold_queue* queue, const softfold_tensor* query,
+                                   softfold_tensor key, softfold_tensor value) {
+  softfold_attention_states *first = NULL, *last = NULL, *received = NULL;
+  softfold_attention_states_view view;
+  softfold_attention_options options = SOFTFOLD_ATTENTION_OPTIONS_INIT;
+  float out[2] = {0}, lse[2] = {0};
+  softfold_tensor to = {NULL, 1, 1, 2, 1, 2, 2, 1, SOFTFOLD_F32, 0};
+  softfold_vector to_lse = {NULL, 2, SOFTFOLD_F32, 0};
+  unsigned char* bytes;
+  size_t size = 0;
+
+  to.data = out;
+  to_lse.data = lse;
+  OK(softfold_attention_states_create(SOFTFOLD_F32, 1, 1, 2, 1, &first));
+  OK(softfold_attention_states_create(SOFTFOLD_F32, 1, 1, 2, 1, &last));
+  key.tokens = value.tokens = 2;
+  OK(softfold_attention_states_fold(queue, first, query, &key, &value, NULL));
+  key.tokens = value.tokens = 1;
+  key.data = (float*)key.data + 2;
+  value.data = (float*)value.data + 2;
+  options.key_offset = 2;
+  OK(softfold_attention_states_fold(queue, last, query, &key, &value, &options));
+  options.key_offset = 1;
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "keys 1 to 1",
+        softfold_attention_states_fold(queue, first, query, &key, &value, &options));
+
+  OK(softfold_attention_states_to_bytes(last, NULL, 0, &size));
+  bytes = malloc(size);
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "capacity",
+        softfold_attention_states_to_bytes(last, bytes, size - 1, &size));
+  OK(softfold_attention_states_to_bytes(last, bytes, size, &size));
+  OK(softfold_attention_states_from_bytes(bytes, size, &received));
+  OK(softfold_attention_states_combine(queue, first, received));
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "keys 2 to 2",
+        softfold_attention_states_combine(queue, first, received));
+  softfold_attention_states_destroy(received);
+  bytes[size - 8] ^= 1;
+  FAILS(SOFTFOLD_INVALID_DATA, "altered",
+        softfold_attention_states_from_bytes(bytes, size, &received));
+  EXPECT(received == NULL);
+  free(bytes);
+
+  OK(softfold_attention_states_finish(queue, first, &to, &to_lse, SOFTFOLD_EMPTY_ROW_ZERO));
+  EXPECT(near(out[0], -4) && near(out[1], -4) && near(lse[0], log(6.0)));
+  view.struct_size = sizeof view;
+  OK(softfold_attention_states_get(first, &view));
+  EXPECT(view.key_ranges == 1 && view.keys[0].begin == 0 && view.keys[0].end == 3);
+  EXPECT(view.tokens == 2 && view.dim == 1 && view.has_sinks == 0 && view.type == SOFTFOLD_F32);
+  EXPECT(near(((const float*)view.states)[1], 2) && near(((const float*)view.weighted)[0], -8));
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "attention_states: dim is 0",
+        softfold_attention_states_create(SOFTFOLD_F32, 1, 1, 2, 0, &received));
+  softfold_attention_states_destroy(first);
+  softfold_attention_states_destroy(last);
+  softfold_attention_states_destroy(NULL);
+}
+
 static void check_attention(softfold_queue* queue) {
   const float one[2] = {1, 1}, values[3] = {6, 12, -18};
   float keys[3], out[2] = {0}, lse[2] = {0}, states[4] = {0};
@@ -587,6 +644,8 @@ static void check_attention(softfold_queue* queue) {
   OK(softfold_normalize_attention(queue, &state, &to, &to_lse, SOFTFOLD_EMPTY_ROW_ZERO));
   fetch(lse_memory, lse, sizeof lse);
   EXPECT(near(lse[0], -4) && near(lse[1], -4));
+
+  check_attention_states(queue, &query, key, value);
 
   /* The first query has keys 0 and 1, the second key 2. */
   options.query_starts = &first_queries;

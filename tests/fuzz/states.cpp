@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as states: they are refused as invalid_data, or are states that say the same bytes
-// again, combine and finish. Each input is tried as it is and with its checksum put right, so that
-// what lies behind the checksum is reached.
+// Any bytes as states of rows or of attention: they are refused as invalid_data, or are states that
+// say the same bytes again, combine and finish. Each input is tried as it is and with its checksum
+// put right, so that what lies behind the checksum is reached.
 #include "require.hpp"
 
+#include <softfold/attention_states.hpp>
 #include <softfold/row_states.hpp>
 
 #include <zlib.h>
@@ -42,18 +43,35 @@ void use(queue& q, const row_states& states, std::span<const std::byte> bytes) {
           "the identity is neutral");
 }
 
+void use(queue& q, const attention_states& states, std::span<const std::byte> bytes) {
+  const std::vector<std::byte> again = states.to_bytes();
+  require(again.size() == states.byte_count(), "byte_count");
+  require(std::ranges::equal(again, bytes), "accepted states give the bytes that they came from");
+  const const_tensor_ref shape = states.weighted();
+  const auto finish = [&]<class T>(T) {
+    std::vector<T> lse(static_cast<std::size_t>(states.states().size));
+    std::vector<T> out(lse.size() * static_cast<std::size_t>(states.dim()));
+    states.finish(
+        q, tensor_view<T>(out.data(), shape.batches, shape.heads, shape.tokens, shape.dim), lse);
+  };
+  states.type() == dtype::f64 ? finish(double{}) : finish(float{});
+}
+
 void read(queue& q, std::span<const std::byte> bytes) {
   // A copy that ends where the memory ends: a read past the end is an error of the address
   // sanitizer.
   const std::unique_ptr<std::byte[]> exact(new std::byte[bytes.size()]);
   std::copy(bytes.begin(), bytes.end(), exact.get());
   const std::span<const std::byte> given(exact.get(), bytes.size());
-  try {
-    const row_states states = row_states::from_bytes(given);
-    use(q, states, given);
-  } catch (const error& e) {
-    require(e.code() == errc::invalid_data, e.what());
-  }
+  const auto try_as = [&]<class States>(States (*from_bytes)(std::span<const std::byte>)) {
+    try {
+      use(q, from_bytes(given), given);
+    } catch (const error& e) {
+      require(e.code() == errc::invalid_data, e.what());
+    }
+  };
+  try_as(row_states::from_bytes);
+  try_as(attention_states::from_bytes);
 }
 
 }  // namespace

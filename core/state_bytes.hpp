@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// What the byte formats of states have in common; docs/state_format.md describes them.
+#pragma once
+
+#include <softfold/max_sum.hpp>
+#include <softfold/row_states.hpp>
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+namespace softfold::core::state_bytes {
+
+// The eighth bit of the first byte, both kinds of line end and an end-of-file character: what
+// copying as text would alter.
+constexpr unsigned char magic[8] = {0x89, 'S', 'F', 'S', '\r', '\n', 0x1a, '\n'};
+constexpr std::size_t checksum_bytes = 4;
+
+template <class T>
+using bits_of = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+
+template <class T>
+inline void put(std::byte* to, T value) {
+  const auto bits = std::bit_cast<bits_of<T>>(value);
+  for (std::size_t i = 0; i < sizeof bits; ++i) {
+    to[i] = static_cast<std::byte>(bits >> (8 * i));
+  }
+}
+
+template <class T>
+inline T get(const std::byte* from) {
+  bits_of<T> bits = 0;
+  for (std::size_t i = 0; i < sizeof bits; ++i) {
+    bits |= static_cast<bits_of<T>>(std::to_integer<bits_of<T>>(from[i]) << (8 * i));
+  }
+  return std::bit_cast<T>(bits);
+}
+
+/// All elements of an array of T, from the machine's order of bytes to the format's or back.
+template <class T>
+inline void put_all(std::byte*& to, const void* from, std::size_t bytes) {
+  for (std::size_t at = 0; at < bytes; at += sizeof(T)) {
+    put(to + at, *reinterpret_cast<const T*>(static_cast<const std::byte*>(from) + at));
+  }
+  to += bytes;
+}
+
+template <class T>
+inline void get_all(std::vector<std::byte>& to, const std::byte*& from) {
+  for (std::size_t at = 0; at < to.size(); at += sizeof(T)) {
+    const T value = get<T>(from + at);
+    std::memcpy(&to[at], &value, sizeof value);
+  }
+  from += to.size();
+}
+
+inline std::uint32_t checksum(std::span<const std::byte> bytes) {
+  return static_cast<std::uint32_t>(
+      crc32_z(0, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()));
+}
+
+/// The first range that is empty, negative, or not after the one before; null if there is none.
+inline const column_range* wrong_range(std::span<const column_range> columns) {
+  std::int64_t last = -1;  // a first range that starts at 0 follows nothing
+  for (const column_range& r : columns) {
+    if (r.begin <= last || r.end <= r.begin) {
+      return &r;
+    }
+    last = r.end;
+  }
+  return nullptr;
+}
+
+/// Whether some row of so many columns has that state, with room for rounding.
+template <class T>
+inline bool can_be_state(const max_sum<T>& s, double columns) {
+  constexpr T infinity = std::numeric_limits<T>::infinity();
+  if (s.max == -infinity) {
+    return s.sum == 0;
+  }
+  if (columns == 0 || s.sum < 0) {
+    return false;
+  }
+  if (std::isnan(s.max) || s.max == infinity) {
+    return std::isnan(s.max) || s.sum > 0;
+  }
+  // The maximum adds 1 and no column more, relative to the rounded maximum: that may be 32 away
+  // from the exact one (docs/semantics.md). Twice as much for the rounding of the sum.
+  const double unit = std::numeric_limits<T>::epsilon() / 2;
+  const double room = 2 * std::exp(std::min(std::fabs(double{s.max}) * unit, 32.0));
+  return double{s.sum} * room >= 1 && double{s.sum} <= columns * room;
+}
+
+}  // namespace softfold::core::state_bytes
