@@ -443,7 +443,8 @@ def _(x, _, edits, options, dy):
 
 # ---- functions ----
 
-_Tensor, _is_compiling = torch.Tensor, torch.compiler.is_compiling
+# torch.export hands over tensors of a kind of its own; is_compiling(), which knows of that, takes longer.
+_Tensor, _is_traced = torch.Tensor, torch.compiler.is_dynamo_compiling
 _are_transforms_active = torch._C._are_functorch_transforms_active
 
 
@@ -463,7 +464,7 @@ def _plain(x, edits=None):
     """Whether nothing but the result is wanted: no gradient, no trace, no tensor of another kind."""
     return (
         type(x) is _Tensor
-        and not _is_compiling()
+        and not _is_traced()
         and not (x.requires_grad and torch.is_grad_enabled())
         and not (edits and _needs_gradient(edits.get("bias")))
         and not _are_transforms_active()
