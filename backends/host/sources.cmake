@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-set(SOFTFOLD_INSTRUCTION_SETS avx2 avx512
+set(SOFTFOLD_INSTRUCTION_SETS avx2,avx512
     CACHE STRING "On x86-64, instruction sets to compile the kernels for beside the baseline")
 
 # softfold_host_sources(TARGET): the work on rows in host memory, shared by the backends that run
@@ -17,7 +17,8 @@ function(softfold_host_sources target)
   set(options_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c -mprfchw
       "$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized;-Wno-uninitialized>")
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
-    foreach(isa IN LISTS SOFTFOLD_INSTRUCTION_SETS)
+    string(REPLACE "," ";" sets "${SOFTFOLD_INSTRUCTION_SETS}")
+    foreach(isa IN LISTS sets)
       if(NOT DEFINED options_${isa})
         message(FATAL_ERROR "SOFTFOLD_INSTRUCTION_SETS has ${isa}; expected some of avx2, avx512.")
       endif()
