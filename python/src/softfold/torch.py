@@ -445,7 +445,7 @@ def _(x, _, edits, options, dy):
 
 # torch.export hands over tensors of a kind of its own; is_compiling(), which knows of that, takes longer.
 _Tensor, _is_traced = torch.Tensor, torch.compiler.is_dynamo_compiling
-_are_transforms_active = torch._C._are_functorch_transforms_active
+_is_transformed = torch._C._are_functorch_transforms_active
 
 
 def _needs_gradient(x):
@@ -467,7 +467,7 @@ def _plain(x, edits=None):
         and not _is_traced()
         and not (x.requires_grad and torch.is_grad_enabled())
         and not (edits and _needs_gradient(edits.get("bias")))
-        and not _are_transforms_active()
+        and not _is_transformed()
     )
 
 
@@ -483,7 +483,8 @@ def softmax(x, dim=-1, *, scale=1.0, empty_row="nan", dtype=None, **edits):
     """softfold.softmax with a gradient. dtype is the result's: x's or torch.float32."""
     if dim != -1:
         _check_dim("softmax", x, dim)
-    if not edits and _plain(x):  # without keywords to be unpacked, which costs more than the rest
+    # As a rule, here and below: without _plain and keywords to be unpacked, which cost more than the rest.
+    if not edits and type(x) is _Tensor and not (x.requires_grad or _is_traced() or _is_transformed()):
         return _softfold.softmax(x, scale=scale, empty_row=empty_row, out_dtype=dtype)
     if _plain(x, edits):
         return _softfold.softmax(x, scale=scale, empty_row=empty_row, out_dtype=dtype, **edits)
@@ -495,7 +496,7 @@ def log_softmax(x, dim=-1, *, scale=1.0, empty_row="nan", dtype=None, **edits):
     """softfold.log_softmax with a gradient. dtype is the result's: x's or torch.float32."""
     if dim != -1:
         _check_dim("log_softmax", x, dim)
-    if not edits and _plain(x):
+    if not edits and type(x) is _Tensor and not (x.requires_grad or _is_traced() or _is_transformed()):
         return _softfold.log_softmax(x, scale=scale, empty_row=empty_row, out_dtype=dtype)
     if _plain(x, edits):
         return _softfold.log_softmax(x, scale=scale, empty_row=empty_row, out_dtype=dtype, **edits)
@@ -507,7 +508,7 @@ def logsumexp(x, dim=-1, *, scale=1.0, dtype=None, **edits):
     """softfold.logsumexp with a gradient, 0 for an empty row."""
     if dim != -1:
         _check_dim("logsumexp", x, dim)
-    if not edits and _plain(x):
+    if not edits and type(x) is _Tensor and not (x.requires_grad or _is_traced() or _is_transformed()):
         return _softfold.logsumexp(x, scale=scale, out_dtype=dtype)
     if _plain(x, edits):
         return _softfold.logsumexp(x, scale=scale, out_dtype=dtype, **edits)
@@ -519,7 +520,7 @@ def softmax_topk(x, k, dim=-1, *, scale=1.0, empty_row="nan", dtype=None, **edit
     """softfold.softmax_topk with the gradient of the probabilities."""
     if dim != -1:
         _check_dim("softmax_topk", x, dim)
-    if not edits and _plain(x):
+    if not edits and type(x) is _Tensor and not (x.requires_grad or _is_traced() or _is_transformed()):
         return _softfold.softmax_topk(x, k, scale=scale, empty_row=empty_row, out_dtype=dtype)
     if _plain(x, edits):
         return _softfold.softmax_topk(
