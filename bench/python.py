@@ -5,6 +5,7 @@ NumPy's, SciPy's, torch's and JAX's, where these can be imported.
 
     bench/python.py [--threads N] [--clock cpu] [--device cuda] [--markdown RESULT.md] [--json RESULT.json]
     bench/python.py --from RESULT.json --svg PLOT.svg
+    bench/python.py --overhead [--from RESULT.json]    the first table alone, again; the rest is the file's
 
 Medians of rounds in which the contenders take turns; where the result is new memory, it is for all. On
 a CUDA device calls follow each other on a stream, and the time is that of all of them until the device
@@ -260,7 +261,7 @@ def measured(options):
         "versions": versions,
         "rounds": options.rounds,
         "overhead": list(overhead(options.rounds, torch)) if device == "cpu" else [],
-        "cases": list(whole(options.rounds, device, torch, scipy, jax)),
+        "cases": [] if options.overhead else list(whole(options.rounds, device, torch, scipy, jax)),
     }
 
 
@@ -271,14 +272,19 @@ def main():
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--from", dest="given", help="a file that --json wrote: measures nothing")
+    parser.add_argument("--overhead", action="store_true", help="only what is around the C call")
     for kind, text in (("json", "all results"), ("markdown", "tables"), ("svg", "a plot")):
         parser.add_argument(f"--{kind}", help=f"a file for {text}")
     options = parser.parse_args()
+    found = {}
     if options.given:
         with open(options.given, encoding="utf-8") as given:
             found = json.load(given)
-    else:
-        found = measured(options)
+    if options.overhead or not found:
+        measured_now = measured(options)
+        if found and found["machine"] != measured_now["machine"]:
+            sys.exit(f"{options.given} is of {found['machine']}, this is {measured_now['machine']}")
+        found = {**measured_now, **found, "overhead": measured_now["overhead"]}
     about = f"{found['machine']}; {', '.join(found['versions'])}"
     lines = [f"{about}; medians of {found['rounds']} rounds.", ""]
     if found["overhead"]:

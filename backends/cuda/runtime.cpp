@@ -15,17 +15,29 @@ int attribute(cudaDeviceAttr which, int device) {
   return value;
 }
 
+/// The first call of a process. The runtime calls a driver that is not there an insufficient one.
+void check_first(cudaError_t code, const char* what) {
+  int driver = 0;
+  if (code == cudaErrorInsufficientDriver && cudaDriverGetVersion(&driver) == cudaSuccess &&
+      driver == 0) {
+    static_cast<void>(cudaGetLastError());
+    throw error(errc::backend_failure,
+                std::string(what) + ": there is no GPU here that CUDA can use, nor its driver");
+  }
+  check(code, what);
+}
+
 }  // namespace
 
 int device() {
   int current = 0;
-  check(cudaGetDevice(&current), "cudaGetDevice");
+  check_first(cudaGetDevice(&current), "cudaGetDevice");
   return current;
 }
 
 int device_count() {
   int count = 0;
-  check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+  check_first(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
   return count;
 }
 

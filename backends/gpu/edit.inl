@@ -118,14 +118,18 @@ struct column_group {
 template <class Body>
 __device__ inline void with_bias_type(dtype type, const Body& body) {
   switch (type) {
+    case dtype::f32:
+      return body(float{});
     case dtype::f64:
       return body(double{});
     case dtype::f16:
       return body(half{});
     case dtype::bf16:
       return body(bfloat16{});
-    default:
-      return body(float{});
+    case dtype::i32:
+    case dtype::i64:
+    case dtype::u8:
+      return;  // no real type
   }
 }
 

@@ -3,7 +3,7 @@
 
 #include <softfold/error.hpp>
 
-#if defined(__x86_64__)
+#if defined(SOFTFOLD_HAS_AVX2)
 #include <cpuid.h>
 #endif
 
@@ -34,7 +34,7 @@ std::size_t cache_bytes(int level, std::size_t usual) {
   return usual;
 }
 
-#if defined(__x86_64__)
+#if defined(SOFTFOLD_HAS_AVX2)
 bool has_f16c() {
   unsigned a = 0;
   unsigned b = 0;
@@ -74,9 +74,11 @@ const kernel_table& choose_kernels(const char* forced) {
     forced = nullptr;  // as if the variable were not set
   }
   const candidate widest_first[] = {
-#if defined(__x86_64__)
+#if defined(SOFTFOLD_HAS_AVX512)
     {avx512_kernels, __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")},
+#endif
+#if defined(SOFTFOLD_HAS_AVX2)
     {avx2_kernels, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c()},
 #endif
     {baseline_kernels, true},

@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
+set(SOFTFOLD_INSTRUCTION_SETS avx2,avx512
+    CACHE STRING "On x86-64, instruction sets to compile the kernels for beside the baseline")
+
 # softfold_host_sources(TARGET): the work on rows in host memory, shared by the backends that run
 # on a host's threads.
 function(softfold_host_sources target)
@@ -9,13 +12,22 @@ function(softfold_host_sources target)
               sampling/masses.cpp sampling/parts.cpp sampling/race.cpp sampling/sample.cpp
               sampling/verify.cpp isa/baseline.cpp)
   # One translation unit for each instruction set; choose_kernels picks one at run time.
+  set(options_avx2 -mavx2 -mfma -mf16c -mprfchw)
+  # g++ 12 warns of its own intrinsics' undefined operands.
+  set(options_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c -mprfchw
+      "$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized;-Wno-uninitialized>")
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
-    list(APPEND sources isa/avx2.cpp isa/avx512.cpp)
-    set_source_files_properties("${directory}/isa/avx2.cpp" PROPERTIES
-      COMPILE_OPTIONS "-mavx2;-mfma;-mf16c;-mprfchw")
-    # g++ 12 warns of its own intrinsics' undefined operands.
-    set_source_files_properties("${directory}/isa/avx512.cpp" PROPERTIES COMPILE_OPTIONS
-      "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mfma;-mf16c;-mprfchw;$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized;-Wno-uninitialized>")
+    string(REPLACE "," ";" sets "${SOFTFOLD_INSTRUCTION_SETS}")
+    foreach(isa IN LISTS sets)
+      if(NOT DEFINED options_${isa})
+        message(FATAL_ERROR "SOFTFOLD_INSTRUCTION_SETS has ${isa}; expected some of avx2, avx512.")
+      endif()
+      list(APPEND sources isa/${isa}.cpp)
+      set_source_files_properties("${directory}/isa/${isa}.cpp" PROPERTIES
+                                  COMPILE_OPTIONS "${options_${isa}}")
+      string(TOUPPER SOFTFOLD_HAS_${isa} has)
+      set_property(SOURCE "${directory}/machine.cpp" APPEND PROPERTY COMPILE_DEFINITIONS ${has})
+    endforeach()
   endif()
   if(SOFTFOLD_BUILD_FUZZ)
     # clang needs seven times as long where these are instrumented in line. The sanitizers' own build

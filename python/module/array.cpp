@@ -48,19 +48,27 @@ std::string type_text(nb::handle object) {
   return module == "builtins" ? name : module + "." + name;
 }
 
+/// An attribute, or nothing. The name is a string of Python's that is kept: every call asks for it.
+nb::object attribute_of(nb::handle object, PyObject* name) {
+  nb::object found = nb::steal(PyObject_GetAttr(object.ptr(), name));
+  if (!found.is_valid()) {
+    PyErr_Clear();
+  }
+  return found;
+}
+
 /// The functions of DLPack's C interface that a type has, or null.
 const exchange_api* exchange_of(nb::handle object) {
-  PyObject* const capsule = PyObject_GetAttrString(
-      reinterpret_cast<PyObject*>(Py_TYPE(object.ptr())), "__dlpack_c_exchange_api__");
-  if (capsule == nullptr) {
-    PyErr_Clear();
+  static PyObject* const name = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
+  const nb::object capsule = attribute_of(object.type(), name);  // the type holds it
+  if (!capsule.is_valid()) {
     return nullptr;
   }
   const auto* api =
-      static_cast<const exchange_api*>(PyCapsule_IsValid(capsule, "dlpack_exchange_api") != 0
-                                           ? PyCapsule_GetPointer(capsule, "dlpack_exchange_api")
-                                           : nullptr);
-  Py_DECREF(capsule);  // the type holds it
+      static_cast<const exchange_api*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
+  if (api == nullptr) {
+    PyErr_Clear();
+  }
   while (api != nullptr && api->version.major != 1) {
     api = api->previous;
   }
@@ -287,11 +295,10 @@ void array::read_exchange() {
                        .c_str());
   }
   // An operation that torch does not see leaves no gradient; that must not happen silently.
-  nb::object needs_gradient = nb::steal(PyObject_GetAttrString(object.ptr(), "requires_grad"));
-  if (!needs_gradient.is_valid()) {
-    PyErr_Clear();
-  } else if (needs_gradient.is(Py_True) &&
-             nb::cast<bool>(nb::module_::import_("torch").attr("is_grad_enabled")())) {
+  static PyObject* const requires_grad = PyUnicode_InternFromString("requires_grad");
+  const nb::object needs_gradient = attribute_of(object, requires_grad);
+  if (needs_gradient.is_valid() && needs_gradient.is(Py_True) &&
+      nb::cast<bool>(nb::module_::import_("torch").attr("is_grad_enabled")())) {
     throw nb::value_error((std::string(arg_.function) + ": " + arg_.name +
                            ".requires_grad is True, which softfold." + arg_.function +
                            " does not record: use the function of softfold.torch, if it has a "

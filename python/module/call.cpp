@@ -122,7 +122,7 @@ call::call(const char* function, const char* name, nb::handle x, std::int64_t ax
     : function_(function), name_(name) {
   const argument arg{function, name};
   if (copy) {
-    copied_ = nb::module_::import_("softfold._copy").attr("with_last_axis")(x, axis);
+    copied_ = nb::module_::import_("softfold._copy").attr("with_last_axis")(function, x, axis);
     x = copied_;
     if (axis != -1) {
       moved_axis_ = axis;

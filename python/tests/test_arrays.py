@@ -64,7 +64,7 @@ def test_copies_that_are_asked_for(kind):
         columns = softfold.topk(x, 2, axis, copy=True)[1]
         expected = np.moveaxis(softfold.topk(np.moveaxis(X, axis, -1).copy(), 2)[1], -1, axis)
         np.testing.assert_array_equal(kind.back(columns), expected)
-    refused(ValueError, "axis is 3, expected -3 to 2", softfold.softmax, x, 3, copy=True)
+    refused(ValueError, "softmax: axis is 3, expected -3 to 2", softfold.softmax, x, 3, copy=True)
     refused(ValueError, "axis is 0, expected -1 or 2", softfold.softmax, x, 0)
 
 

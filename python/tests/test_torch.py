@@ -10,6 +10,7 @@ import softfold  # noqa: E402
 import softfold.torch as st  # noqa: E402
 
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+TOLERANCE = {dtype: {"rtol": 2e-2, "atol": 1e-2} for dtype in (torch.float16, torch.bfloat16)}
 FUNCTIONS = {
     "softmax": lambda x: st.softmax(x, scale=0.7),
     "log_softmax": lambda x: st.log_softmax(x, scale=0.7),
@@ -31,12 +32,52 @@ def rows(dtype=torch.float64, shape=(4, 7), gradient=False):
     return x.requires_grad_(gradient)
 
 
+def torchs_own(name, x, arguments, keywords):
+    """A case of torch's own tests by softfold."""
+    if name == "topk":
+        k, axis, *_ = *arguments, -1
+        return softfold.topk(x, k, axis, copy=True)
+    if name == "logsumexp":
+        axes, keep = arguments
+        if len(axes) == x.dim() > 1:  # of all elements
+            return softfold.logsumexp(x.reshape(-1)).reshape([1] * x.dim() if keep else [])
+        (axis,) = axes
+        lse = softfold.logsumexp(x, axis, copy=True)
+        return lse.unsqueeze(axis) if keep else lse
+    (axis,) = arguments
+    return getattr(softfold, name)(x, axis, copy=True)
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "logsumexp", "logcumsumexp", "topk"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_cases_of_torchs_own_tests(name, dtype):
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    (operator,) = [op for op in op_db if op.name == name and op.variant_test_name == ""]
+    compared = 0
+    for case in operator.sample_inputs("cpu", dtype):
+        x = case.input
+        if x.dim() == 0:
+            with pytest.raises(ValueError, match="x is of shape"):
+                torchs_own(name, x, case.args, case.kwargs)
+            continue
+        ours = torchs_own(name, x, case.args, case.kwargs)
+        theirs = operator.op(x, *case.args, **case.kwargs)
+        if name == "topk":  # equal elements are in another order there
+            (ours, columns), (theirs, _) = ours, theirs
+            axis = case.args[1] if len(case.args) > 1 else -1
+            assert torch.equal(x.gather(axis, columns), ours)
+        torch.testing.assert_close(ours, theirs, **TOLERANCE.get(dtype, {}))
+        compared += 1
+    assert compared >= 2
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_beside_torch(name, dtype):
     x = rows(dtype, gradient=True)
     ours, theirs = FUNCTIONS[name](x), TORCHS[name](x)
-    tolerance = {"rtol": 2e-2, "atol": 1e-2} if dtype.itemsize == 2 else {}
+    tolerance = TOLERANCE.get(dtype, {})
     torch.testing.assert_close(ours, theirs, **tolerance)
     weights = torch.linspace(-1, 1, ours.numel(), dtype=dtype).reshape(ours.shape)
     (dx,) = torch.autograd.grad((ours * weights).sum(), x)
@@ -88,13 +129,14 @@ def test_compiled_in_one_graph():
     assert torch._dynamo.explain(loss)(x).graph_break_count == 0
 
 
-def test_exported():
+@pytest.mark.parametrize("strict", [True, False])
+def test_exported(strict):
     class Model(torch.nn.Module):
         def forward(self, x):
             return st.softmax_topk(st.log_softmax(x), 2)
 
     x = rows(torch.float32)
-    exported = torch.export.export(Model(), (x,))
+    exported = torch.export.export(Model(), (x,), strict=strict)
     operators = {node.target for node in exported.graph.nodes if node.op == "call_function"}
     assert torch.ops.softfold.log_softmax.default in operators
     torch.testing.assert_close(exported.module()(x), Model()(x))

@@ -84,7 +84,7 @@ int main(int argc, char** argv) {
     }
   }
 #ifdef SOFTFOLD_TEST_REDUCED
-  std::printf("built with sanitizers: the largest cases are left out\n");
+  std::printf("the largest cases are left out of this build\n");
 #endif
   std::signal(SIGALRM, end_late_case);
   doctest::Context context;

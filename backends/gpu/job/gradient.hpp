@@ -27,9 +27,10 @@ struct tile_pair {
   tile_type dy;
   bool alike;
 
+  template <bool once = false>
   __device__ void load() {
-    y.load();
-    dy.load();
+    y.template load<once>();
+    dy.template load<once>();
   }
   /// See tile: what the first look made of 16-bit elements would fill registers until the second.
   __device__ void forget() {

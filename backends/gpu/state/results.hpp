@@ -18,10 +18,16 @@ enum class result_kind : int { lse_f32, lse_f64, lse_f16, lse_bf16, partial };
 
 inline result_kind lse_kind(dtype type) {
   return core::with_real(type, []<class T>(T) {
-    return std::is_same_v<T, double>  ? result_kind::lse_f64
-           : std::is_same_v<T, half>  ? result_kind::lse_f16
-           : std::is_same_v<T, float> ? result_kind::lse_f32
-                                      : result_kind::lse_bf16;
+    if constexpr (std::is_same_v<T, double>) {
+      return result_kind::lse_f64;
+    } else if constexpr (std::is_same_v<T, float>) {
+      return result_kind::lse_f32;
+    } else if constexpr (std::is_same_v<T, half>) {
+      return result_kind::lse_f16;
+    } else {
+      static_assert(std::is_same_v<T, bfloat16>);
+      return result_kind::lse_bf16;
+    }
   });
 }
 

@@ -50,10 +50,16 @@ row_state power_state(double max, double origin, double sum, double scale, dtype
 
 int input_type_of(dtype type) {
   return core::with_real(type, []<class T>(T) {
-    return std::is_same_v<T, double>  ? input_f64
-           : std::is_same_v<T, half>  ? input_f16
-           : std::is_same_v<T, float> ? input_f32
-                                      : input_bf16;
+    if constexpr (std::is_same_v<T, double>) {
+      return input_f64;
+    } else if constexpr (std::is_same_v<T, float>) {
+      return input_f32;
+    } else if constexpr (std::is_same_v<T, half>) {
+      return input_f16;
+    } else {
+      static_assert(std::is_same_v<T, bfloat16>);
+      return input_bf16;
+    }
   });
 }
 

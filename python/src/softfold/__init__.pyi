@@ -3,6 +3,7 @@ from typing import Any, Literal, TypeVar
 
 import numpy
 from numpy.typing import NDArray
+from typing_extensions import TypedDict, Unpack
 
 __all__ = [
     "States",
@@ -30,6 +31,40 @@ Array = TypeVar("Array")
 EmptyRow = Literal["nan", "zero"]
 Causal = Literal["top_left", "bottom_right"]
 
+# Keywords that functions share. One that is left out changes nothing.
+
+class Removals(TypedDict, total=False):
+    bias: Any
+    mask: Any
+    lengths: Any
+    causal: Causal | None
+    window: int
+
+class Edits(Removals, total=False):
+    softcap: float
+    penalties: tuple[Any, Any, Any] | None
+    repetition: Any
+    frequency: Any
+    presence: Any
+
+class Scores(TypedDict, total=False):
+    scale: float | None
+    softcap: float
+    bias: Any
+    alibi_slopes: Any
+    causal: Causal | None
+    window_left: int
+    window_right: int
+    key_lengths: Any
+    key_offset: int
+    query_offset: int
+    sinks: Any
+    query_starts: Any
+    key_starts: Any
+    most_queries: int
+    most_keys: int
+    stream: Any
+
 def softmax(
     x: Array,
     axis: int = -1,
@@ -40,16 +75,7 @@ def softmax(
     out_dtype: Any = None,
     stream: Any = None,
     copy: bool = False,
-    bias: Any = None,
-    mask: Any = None,
-    lengths: Any = None,
-    causal: Causal | None = None,
-    window: int = 0,
-    softcap: float = 0.0,
-    penalties: tuple[Any, Any, Any] | None = None,
-    repetition: Any = None,
-    frequency: Any = None,
-    presence: Any = None,
+    **edits: Unpack[Edits],
 ) -> Array: ...
 def log_softmax(
     x: Array,
@@ -61,16 +87,7 @@ def log_softmax(
     out_dtype: Any = None,
     stream: Any = None,
     copy: bool = False,
-    bias: Any = None,
-    mask: Any = None,
-    lengths: Any = None,
-    causal: Causal | None = None,
-    window: int = 0,
-    softcap: float = 0.0,
-    penalties: tuple[Any, Any, Any] | None = None,
-    repetition: Any = None,
-    frequency: Any = None,
-    presence: Any = None,
+    **edits: Unpack[Edits],
 ) -> Array: ...
 def logsumexp(
     x: Array,
@@ -81,16 +98,7 @@ def logsumexp(
     out_dtype: Any = None,
     stream: Any = None,
     copy: bool = False,
-    bias: Any = None,
-    mask: Any = None,
-    lengths: Any = None,
-    causal: Causal | None = None,
-    window: int = 0,
-    softcap: float = 0.0,
-    penalties: tuple[Any, Any, Any] | None = None,
-    repetition: Any = None,
-    frequency: Any = None,
-    presence: Any = None,
+    **edits: Unpack[Edits],
 ) -> Array: ...
 def topk(
     x: Array,
@@ -102,16 +110,7 @@ def topk(
     index_dtype: Any = None,
     stream: Any = None,
     copy: bool = False,
-    bias: Any = None,
-    mask: Any = None,
-    lengths: Any = None,
-    causal: Causal | None = None,
-    window: int = 0,
-    softcap: float = 0.0,
-    penalties: tuple[Any, Any, Any] | None = None,
-    repetition: Any = None,
-    frequency: Any = None,
-    presence: Any = None,
+    **edits: Unpack[Edits],
 ) -> tuple[Array, Array]: ...
 def softmax_topk(
     x: Array,
@@ -127,16 +126,7 @@ def softmax_topk(
     index_dtype: Any = None,
     stream: Any = None,
     copy: bool = False,
-    bias: Any = None,
-    mask: Any = None,
-    lengths: Any = None,
-    causal: Causal | None = None,
-    window: int = 0,
-    softcap: float = 0.0,
-    penalties: tuple[Any, Any, Any] | None = None,
-    repetition: Any = None,
-    frequency: Any = None,
-    presence: Any = None,
+    **edits: Unpack[Edits],
 ) -> tuple[Array, ...]: ...
 def softmax_backward(
     y: Array,
@@ -147,11 +137,7 @@ def softmax_backward(
     out: Array | None = None,
     out_dtype: Any = None,
     stream: Any = None,
-    bias: Any = None,
-    mask: Any = None,
-    lengths: Any = None,
-    causal: Causal | None = None,
-    window: int = 0,
+    **removals: Unpack[Removals],
 ) -> Array: ...
 def log_softmax_backward(
     y: Array,
@@ -162,11 +148,7 @@ def log_softmax_backward(
     out: Array | None = None,
     out_dtype: Any = None,
     stream: Any = None,
-    bias: Any = None,
-    mask: Any = None,
-    lengths: Any = None,
-    causal: Causal | None = None,
-    window: int = 0,
+    **removals: Unpack[Removals],
 ) -> Array: ...
 def logcumsumexp(
     x: Array,
@@ -181,16 +163,7 @@ def logcumsumexp(
     out_dtype: Any = None,
     stream: Any = None,
     copy: bool = False,
-    bias: Any = None,
-    mask: Any = None,
-    lengths: Any = None,
-    causal: Causal | None = None,
-    window: int = 0,
-    softcap: float = 0.0,
-    penalties: tuple[Any, Any, Any] | None = None,
-    repetition: Any = None,
-    frequency: Any = None,
-    presence: Any = None,
+    **edits: Unpack[Edits],
 ) -> Any: ...
 def sample(
     x: Array,
@@ -213,16 +186,7 @@ def sample(
     index_dtype: Any = None,
     stream: Any = None,
     copy: bool = False,
-    bias: Any = None,
-    mask: Any = None,
-    lengths: Any = None,
-    causal: Causal | None = None,
-    window: int = 0,
-    softcap: float = 0.0,
-    penalties: tuple[Any, Any, Any] | None = None,
-    repetition: Any = None,
-    frequency: Any = None,
-    presence: Any = None,
+    **edits: Unpack[Edits],
 ) -> Any: ...
 def verify(
     target: Array,
@@ -238,64 +202,24 @@ def verify(
     joint: bool = False,
     index_dtype: Any = None,
     stream: Any = None,
-    bias: Any = None,
-    mask: Any = None,
-    lengths: Any = None,
-    causal: Causal | None = None,
-    window: int = 0,
-    softcap: float = 0.0,
-    penalties: tuple[Any, Any, Any] | None = None,
-    repetition: Any = None,
-    frequency: Any = None,
-    presence: Any = None,
+    **edits: Unpack[Edits],
 ) -> tuple[Array, Array]: ...
 def attention(
     query: Array,
     key: Any,
     value: Any,
     *,
-    scale: float | None = None,
-    softcap: float = 0.0,
-    bias: Any = None,
-    alibi_slopes: Any = None,
-    causal: Causal | None = None,
-    window_left: int = -1,
-    window_right: int = -1,
-    key_lengths: Any = None,
-    key_offset: int = 0,
-    query_offset: int = 0,
-    sinks: Any = None,
-    query_starts: Any = None,
-    key_starts: Any = None,
-    most_queries: int = 0,
-    most_keys: int = 0,
-    stream: Any = None,
     empty_row: EmptyRow = "zero",
     with_lse: bool = False,
     out: Array | None = None,
     out_dtype: Any = None,
+    **scores: Unpack[Scores],
 ) -> Any: ...
 def fold_attention(
     query: Array,
     key: Any,
     value: Any,
-    *,
-    scale: float | None = None,
-    softcap: float = 0.0,
-    bias: Any = None,
-    alibi_slopes: Any = None,
-    causal: Causal | None = None,
-    window_left: int = -1,
-    window_right: int = -1,
-    key_lengths: Any = None,
-    key_offset: int = 0,
-    query_offset: int = 0,
-    sinks: Any = None,
-    query_starts: Any = None,
-    key_starts: Any = None,
-    most_queries: int = 0,
-    most_keys: int = 0,
-    stream: Any = None,
+    **scores: Unpack[Scores],
 ) -> tuple[Array, Array]: ...
 def combine_attention(
     states: Any, weighted: Any, more: Any, more_weighted: Any, *, stream: Any = None
@@ -328,16 +252,7 @@ class States:
         column_offset: int = 0,
         *,
         stream: Any = None,
-        bias: Any = None,
-        mask: Any = None,
-        lengths: Any = None,
-        causal: Causal | None = None,
-        window: int = 0,
-        softcap: float = 0.0,
-        penalties: tuple[Any, Any, Any] | None = None,
-        repetition: Any = None,
-        frequency: Any = None,
-        presence: Any = None,
+        **edits: Unpack[Edits],
     ) -> None: ...
     def combine(self, more: States) -> None: ...
     def append_rows(self, more: States) -> None: ...

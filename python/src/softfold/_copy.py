@@ -14,10 +14,12 @@ def _moved(x, source, destination):
     )
 
 
-def with_last_axis(x, axis):
+def with_last_axis(function, x, axis):
     """x with `axis` as its last, in contiguous memory."""
+    if x.ndim == 0:  # which the module refuses
+        return x
     if not -x.ndim <= axis < x.ndim:
-        raise ValueError(f"axis is {axis}, expected {-x.ndim} to {x.ndim - 1}")
+        raise ValueError(f"{function}: axis is {axis}, expected {-x.ndim} to {x.ndim - 1}")
     moved = x if axis in (-1, x.ndim - 1) else _moved(x, axis, -1)
     if hasattr(moved, "contiguous"):  # torch
         return moved.contiguous()

@@ -443,8 +443,9 @@ def _(x, _, edits, options, dy):
 
 # ---- functions ----
 
-_Tensor, _is_compiling = torch.Tensor, torch.compiler.is_compiling
-_are_transforms_active = torch._C._are_functorch_transforms_active
+# torch.export hands over tensors of a kind of its own; is_compiling(), which knows of that, takes longer.
+_Tensor, _is_traced = torch.Tensor, torch.compiler.is_dynamo_compiling
+_is_transformed = torch._C._are_functorch_transforms_active
 
 
 def _needs_gradient(x):
@@ -463,10 +464,10 @@ def _plain(x, edits=None):
     """Whether nothing but the result is wanted: no gradient, no trace, no tensor of another kind."""
     return (
         type(x) is _Tensor
-        and not _is_compiling()
+        and not _is_traced()
         and not (x.requires_grad and torch.is_grad_enabled())
         and not (edits and _needs_gradient(edits.get("bias")))
-        and not _are_transforms_active()
+        and not _is_transformed()
     )
 
 
@@ -482,7 +483,8 @@ def softmax(x, dim=-1, *, scale=1.0, empty_row="nan", dtype=None, **edits):
     """softfold.softmax with a gradient. dtype is the result's: x's or torch.float32."""
     if dim != -1:
         _check_dim("softmax", x, dim)
-    if not edits and _plain(x):  # without keywords to be unpacked, which costs more than the rest
+    # As a rule, here and below: without _plain and keywords to be unpacked, which cost more than the rest.
+    if not edits and type(x) is _Tensor and not (x.requires_grad or _is_traced() or _is_transformed()):
         return _softfold.softmax(x, scale=scale, empty_row=empty_row, out_dtype=dtype)
     if _plain(x, edits):
         return _softfold.softmax(x, scale=scale, empty_row=empty_row, out_dtype=dtype, **edits)
@@ -494,7 +496,7 @@ def log_softmax(x, dim=-1, *, scale=1.0, empty_row="nan", dtype=None, **edits):
     """softfold.log_softmax with a gradient. dtype is the result's: x's or torch.float32."""
     if dim != -1:
         _check_dim("log_softmax", x, dim)
-    if not edits and _plain(x):
+    if not edits and type(x) is _Tensor and not (x.requires_grad or _is_traced() or _is_transformed()):
         return _softfold.log_softmax(x, scale=scale, empty_row=empty_row, out_dtype=dtype)
     if _plain(x, edits):
         return _softfold.log_softmax(x, scale=scale, empty_row=empty_row, out_dtype=dtype, **edits)
@@ -506,7 +508,7 @@ def logsumexp(x, dim=-1, *, scale=1.0, dtype=None, **edits):
     """softfold.logsumexp with a gradient, 0 for an empty row."""
     if dim != -1:
         _check_dim("logsumexp", x, dim)
-    if not edits and _plain(x):
+    if not edits and type(x) is _Tensor and not (x.requires_grad or _is_traced() or _is_transformed()):
         return _softfold.logsumexp(x, scale=scale, out_dtype=dtype)
     if _plain(x, edits):
         return _softfold.logsumexp(x, scale=scale, out_dtype=dtype, **edits)
@@ -518,7 +520,7 @@ def softmax_topk(x, k, dim=-1, *, scale=1.0, empty_row="nan", dtype=None, **edit
     """softfold.softmax_topk with the gradient of the probabilities."""
     if dim != -1:
         _check_dim("softmax_topk", x, dim)
-    if not edits and _plain(x):
+    if not edits and type(x) is _Tensor and not (x.requires_grad or _is_traced() or _is_transformed()):
         return _softfold.softmax_topk(x, k, scale=scale, empty_row=empty_row, out_dtype=dtype)
     if _plain(x, edits):
         return _softfold.softmax_topk(
