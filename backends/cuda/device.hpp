@@ -111,6 +111,11 @@ __device__ inline std::uint32_t max_of_pairs(std::uint32_t a, std::uint32_t b) {
   return result;
 }
 
+/// The smaller halves of two pairs of 16-bit integers.
+__device__ inline std::uint32_t min_of_pairs(std::uint32_t a, std::uint32_t b) {
+  return __vminu2(a, b);
+}
+
 /// 2^x within 2^-22; 0 below 2^-126 and for -infinity.
 __device__ inline float fast_exp2(float x) {
   float result;

@@ -16,6 +16,7 @@
 #include <core/sample_row.hpp>
 
 #include <algorithm>
+#include <type_traits>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
@@ -53,71 +54,101 @@ void run_by_block(executor& on, const core::sample_problem& p, const sample_ways
                 row_source<In>::of(p.x), p, ways);
 }
 
-/// How the rows of a race are cut: enough chunks for the device to be full of them. Each has to
-/// find a bound of its own.
-struct race_cut {
-  int chunks;
-  std::int64_t columns;  ///< of a chunk
-
-  template <class In>
-  static race_cut of(const executor& on, const core::sample_problem& p) {
-    constexpr std::int64_t step = std::int64_t{race_threads} * race_columns * race_ahead<In>;
-    const std::int64_t steps = std::max<std::int64_t>(divide_up(p.x.cols, step), 1);
-    const std::int64_t blocks = std::int64_t{race_resident<In>} * on.properties.multiprocessors;
-    const std::int64_t rows = p.x.rows * std::max<std::int64_t>(p.tokens.cols, 1);
-    const std::int64_t each = divide_up(steps, std::clamp<std::int64_t>(blocks / rows, 1, steps));
-    return {static_cast<int>(divide_up(steps, each)), each * step};
-  }
-};
+/// Enough chunks of `rows` rows for the device to be full of them.
+template <class In>
+race_cut cut_rows(const executor& on, std::int64_t rows, std::int64_t cols) {
+  constexpr std::int64_t step = std::int64_t{race_threads} * race_columns * race_ahead<In>;
+  const std::int64_t steps = std::max<std::int64_t>(divide_up(cols, step), 1);
+  const std::int64_t blocks = std::int64_t{race_resident<In>} * on.properties.multiprocessors;
+  const std::int64_t each =
+      divide_up(steps, std::clamp<std::int64_t>(blocks / std::max<std::int64_t>(rows, 1), 1, steps));
+  return {static_cast<int>(divide_up(steps, each)), each * step};
+}
 
 /// Rows in f32 arithmetic, whose ways are several.
 template <class In>
 void sample_float_rows(executor& on, const core::sample_problem& given, const sample_ways& ways,
                        const sample_lists& lists) {
-  const race_cut cut = race_cut::of<In>(on, given);
-  const bool races = ways.may_go(sample_way::race) && given.tokens.cols > 0;
-  const bool has_raws = raw_row::is_wanted(given.options);
-  const std::int64_t racing = given.x.rows * given.tokens.cols;
-  const auto raw_bytes = has_raws ? static_cast<std::size_t>(given.x.rows) * sizeof(raw_row) : 0;
-  const auto part_bytes = races && cut.chunks > 1 ? static_cast<std::size_t>(racing * cut.chunks) *
-                                                        sizeof(core::sampling::runner)
-                                                  : 0;
-  std::byte* const memory = static_cast<std::byte*>(on.scratch.at_least(raw_bytes + part_bytes));
-  auto* const raws = reinterpret_cast<raw_row*>(memory);
-  auto* const parts = reinterpret_cast<core::sampling::runner*>(memory + raw_bytes);
-  const auto source = row_source<In>::of(given.x);
   core::sample_problem p = given;
+  const sample_options& o = p.options;
+  const std::int64_t rows = p.x.rows;
+  const bool has_race = ways.may_go(sample_way::race) && p.tokens.cols > 0;
+  const bool has_rounds = ways.may_go(sample_way::rounds);
+  const bool has_raws = raw_row::is_wanted(o);
+  const bool limited = o.min_ps.data != nullptr || o.min_p > 0;
+  const bool measures = o.top_ps.data != nullptr || o.top_p < 1 || o.top_ks.data != nullptr ||
+                        o.top_k > 0;
+  const std::int64_t raced =
+      has_race || has_rounds ? std::min(p.tokens.cols, sample_ways::most_draws_raced) : 0;
+  const race_cut cut = cut_rows<In>(on, rows * raced, p.x.cols);
+  const race_cut raw_cut = cut_rows<In>(on, rows, p.x.cols);
+
+  // Their addresses are multiples of 16.
+  std::size_t bytes = 0;
+  const auto take = [&](std::int64_t count, std::size_t size) {
+    const std::size_t at = bytes;
+    bytes += (static_cast<std::size_t>(count) * size + 15) / 16 * 16;
+    return at;
+  };
+  const std::size_t raws_at = take(has_raws ? rows : 0, sizeof(raw_row));
+  const std::size_t raw_parts_at = take(has_raws ? rows * raw_cut.chunks : 0, sizeof(raw_part));
+  const std::size_t parts_at = take(rows * raced * cut.chunks, sizeof(race_part));
+  const std::size_t measures_at =
+      take(has_rounds && measures ? rows * raced * cut.chunks : 0, sizeof(near_measure));
+  const std::size_t firsts_at = take(has_rounds ? rows * raced : 0, sizeof(first_round));
+  std::byte* const memory = static_cast<std::byte*>(on.scratch.at_least(bytes));
+  auto* const raws = reinterpret_cast<raw_row*>(memory + raws_at);
+  auto* const raw_parts = reinterpret_cast<raw_part*>(memory + raw_parts_at);
+  auto* const parts = reinterpret_cast<race_part*>(memory + parts_at);
+  auto* const measured = reinterpret_cast<near_measure*>(memory + measures_at);
+  auto* const firsts = reinterpret_cast<first_round*>(memory + firsts_at);
+
+  const auto source = row_source<In>::of(p.x);
   with_lanes(on.properties.lanes, [&](auto lanes) {
     if (has_raws) {
-      launch_grid(on.stream, sample_raw_rows<lanes(), In>, p.x.rows, raw_threads, source, p.options,
-                  raws);
+      launch_grid(on.stream, raw_tops<lanes(), In>, rows * raw_cut.chunks, race_threads, source,
+                  raw_cut, raw_parts);
+      launch_next(on.stream, raw_masses<lanes(), In>, rows * raw_cut.chunks, race_threads, 0,
+                  source, raw_cut, raw_parts);
+      launch_next(on.stream, raw_finish<lanes(), In>, rows, race_threads, 0, p.options, raw_cut,
+                  raw_parts, raws);
       p.options.lse = {};
       p.options.top_indices = {};
       p.options.top_log_probabilities = {};
     }
-    if (ways.may_go(sample_way::rounds)) {
-      launch_grid(on.stream, sample_in_rounds<lanes(), In>, p.x.rows, round_threads, source, p,
-                  ways, raws);
-    }
-  });
-  if (races) {
-    const auto race = [&](const auto& rows) {
-      using rows_type = std::remove_cvref_t<decltype(rows)>;
-      launch_grid(on.stream, race_chunks<In, rows_type>, racing * cut.chunks, race_threads, source,
-                  p, ways, cut.chunks, cut.columns, parts, raws, rows);
+    const auto race = [&](const auto& reading, auto is_limited) {
+      using rows_type = std::remove_cvref_t<decltype(reading)>;
+      if (raced > 0) {
+        launch_grid(on.stream, race_chunks<lanes(), is_limited(), In, rows_type>,
+                    rows * raced * cut.chunks, race_threads, source, p, ways, cut, parts, reading);
+      }
+      if (has_race) {
+        launch_next(on.stream, race_finish<In, rows_type>, rows * raced, race_threads, 0, source, p,
+                    ways, cut, parts, raws, reading);
+      }
     };
     if (given.edits.any()) {
-      race(masked_rows<In>{row_removals::of(given.edits)});
+      race(masked_rows<In>{row_removals::of(given.edits)}, std::false_type());
+    } else if (limited) {
+      race(whole_rows<In>{}, std::true_type());
     } else {
-      race(whole_rows<In>{});
+      race(whole_rows<In>{}, std::false_type());
     }
-    if (cut.chunks > 1) {
-      launch_next(on.stream, race_finish<In>, racing, finish_threads, 0, p, ways, cut.chunks, parts,
-                  raws);
+    if (has_rounds) {
+      if (raced > 0 && measures) {
+        launch_next(on.stream, measure_chunks<lanes(), In>, rows * raced * cut.chunks, race_threads,
+                    0, source, p, ways, cut, parts, measured);
+      }
+      if (raced > 0) {
+        launch_next(on.stream, judge_rows<lanes(), In>, rows * raced, race_threads, 0, source, p,
+                    ways, cut, parts, measured, firsts, raws);
+      }
+      launch_next(on.stream, sample_in_rounds<lanes(), In>, rows, round_threads, 0, source, p, ways,
+                  firsts, raced, raws);
     }
-  }
+  });
   if (lists.values.data != nullptr) {
-    launch_grid(on.stream, sample_from_lists<In>, p.x.rows, list_threads, p, ways, lists, raws);
+    launch_grid(on.stream, sample_from_lists<In>, rows, list_threads, p, ways, lists, raws);
   }
   if (ways.may_go(sample_way::row)) {
     run_by_block<In>(on, p, ways);

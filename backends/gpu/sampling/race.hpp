@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The race of a row's elements in f32 arithmetic: 16 random bits of an element bound its key, and
-/// the few elements that can still win are computed as docs/sampling.md says.
+/// The race of a row's elements in f32 arithmetic. The largest of a block's eight elements and the
+/// least of their 16-bit numbers bound its keys; the few elements that can still win get a key in
+/// f32, and those of them that f32 cannot tell apart the one of docs/sampling.md.
 #pragma once
 
+#include <gpu/group/combine.hpp>
 #include <gpu/row/vector_elements.hpp>
 #include <gpu/sampling/row_reader.hpp>
 
 #include <core/sample_problem.hpp>
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
-#include <type_traits>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
@@ -31,15 +33,6 @@ __device__ inline core::sampling::row_kind kind_of(const core::sampling::runner&
          : best.key == std::numeric_limits<double>::infinity() ? row_kind::infinite
                                                                : row_kind::ordinary;
 }
-
-/// What a block's threads share.
-template <int threads>
-struct race_memory {
-  double keys[threads];
-  std::int64_t columns[threads];
-  std::uint32_t best;  ///< the order key of a number that is no larger than the best key
-  std::uint32_t top;   ///< and of the largest element
-};
 
 /// The best of the block's threads' runners; to thread 0.
 __device__ inline core::sampling::runner best_of_block(const core::sampling::runner& own,
@@ -64,17 +57,36 @@ __device__ inline core::sampling::runner best_of_block(const core::sampling::run
   return best;
 }
 
+/// What a race finds in a part of a row: of its columns the best runner's, or few one of which is.
+struct race_part {
+  static constexpr int most = 4;
+  /// Instead of a number of columns: any may be it.
+  static constexpr int unknown = 1 << 20;
+
+  std::uint32_t best;  ///< order key of a number that the best key times log2 e is not below
+  std::uint32_t top;   ///< order key of the largest element
+  int count;           ///< of columns
+  int nan;             ///< whether there is one
+  std::int64_t columns[most];
+
+  [[nodiscard]] __device__ float bound() const { return core::value_of_key<float>(best); }
+  /// Whether it may have the best runner of a row: against a part's `best` with slack().
+  [[nodiscard]] __device__ bool may_beat(float other) const {
+    return bound() + 4 * slack_of(bound()) >= other;
+  }
+  /// Whether elements race; none is listed where the bound's element fell behind the limits.
+  [[nodiscard]] __device__ bool has_runner() const {
+    return count > 0 || bound() > -infinity<float>;
+  }
+  /// What f32 arithmetic may be wrong by near a key of that size, generously.
+  __device__ static float slack_of(float key_2) { return 0x1p-10F + 0x1p-20F * fabsf(key_2); }
+};
+
 /// Which elements of a row may win.
 struct race_limits {
   float x = 0;  ///< those that stand before this element, unless its column is negative
   std::int64_t column = -1;
-  double largest = 0;
   double depth = std::numeric_limits<double>::infinity();  ///< those so far below the largest z
-
-  [[nodiscard]] __device__ bool allow(float element, std::int64_t at, double z) const {
-    const bool before = column < 0 || element > x || (element == x && at < column);
-    return before && largest - z <= depth;
-  }
 };
 
 /// `limited`: only some elements may win.
@@ -87,17 +99,17 @@ struct race {
   Reader row;
   core::sampling::noise noise;
   double scale;
-  float scale_2;              ///< the scale times log2 e
-  bool noisy;                 ///< else the largest element wins
-  const race_limits* limits;  ///< of all threads, or null
+  float scale_2;  ///< the scale times log2 e, 1 without noise
+  bool noisy;     ///< else the largest element wins
+  race_limits limits;
 
   /// A row with parameters in range.
   __device__ static race of(const Reader& row, const core::sampling::parameters& p,
-                            std::int64_t draw, const race_limits* limits = nullptr) {
+                            std::int64_t draw, const race_limits& limits = {}) {
     const bool noisy = p.temperature != 0;
     const double scale = noisy ? core::sampling::scale_of<float>(p.temperature) : 1;
     return {row,   {p.seed, p.offset, static_cast<std::uint32_t>(draw)},
-            scale, static_cast<float>(scale) * log2_e,
+            scale, noisy ? static_cast<float>(scale) * log2_e : 1,
             noisy, limits};
   }
 
@@ -107,138 +119,241 @@ struct race {
                ? core::sampling::scaled(scale, static_cast<double>(element))
                : static_cast<double>(element);
   }
-  [[nodiscard]] __device__ bool allows(float element, std::int64_t column) const {
-    return !limited || limits->allow(element, column, z_of(element));
-  }
   [[nodiscard]] __device__ core::philox_words words_of(std::int64_t first) const {
-    return core::sampling::first_words(noise, static_cast<std::uint64_t>(first / race_columns));
+    // Rows with longer numbers go another way.
+    return core::sampling::first_words(noise, static_cast<std::uint32_t>(first / race_columns));
   }
-  /// The random bits of element i of a block as 1 + u, u the largest multiple of 2^-16 that is not
-  /// above the element's number.
-  __device__ static float one_and_bits(const core::philox_words& words, int i) {
-    const std::uint32_t word = i < 4 ? (i < 2 ? words.a : words.b) : (i < 6 ? words.c : words.d);
-    return __uint_as_float(0x3f800000U |
-                           ((i % 2 == 0 ? word << 7 : word >> 9) & std::uint32_t{0x7fff80}));
-  }
-  /// What f32 arithmetic may be wrong by near a key of that size, in units of log 2, generously.
-  __device__ static float slack(float key_2) { return 0x1p-10F + 0x1p-20F * fabsf(key_2); }
 
-  /// A number that the largest key of these elements is not below, times log2 e.
-  __device__ float bound(std::int64_t first, const float (&elements)[race_columns]) const {
-    const core::philox_words words = words_of(first);
-    float best = -infinity<float>;
-#pragma unroll
-    for (int i = 0; i < race_columns; ++i) {
-      float key = elements[i] * scale_2;
-      if (noisy) {
-        // E <= u / (1 - u) for the u above.
-        const float u = (one_and_bits(words, i) - 1) + 0x1p-16F;
-        key -= log2f(u / (1 - u));
-      }
-      best = allows(elements[i], first + i) ? fmaxf(best, key) : best;  // no NaN
+  /// A number that elements which may win are not below, given one that the largest is not below;
+  /// `part`: of the depth.
+  [[nodiscard]] __device__ float least(float top, float part = 1) const {
+    const float none = -std::numeric_limits<float>::max();
+    if constexpr (!limited) {
+      return none;
     }
-    return best < most_bound ? best - 2 * slack(best) : -infinity<float>;
-  }
-
-  /// Whether an element may win against `best`, a number as bound() gives, by what f32 tells:
-  /// z - log E >= best, and E >= u, so exp(z - best) >= u. NaN may.
-  __device__ bool may_win(float element, const core::philox_words& words, int i, float best) const {
-    return noisy ? !(1 + fast_exp2(fmaf(element, scale_2, slack(best) - best)) <
-                     one_and_bits(words, i))
-                 : !(element * scale_2 < best);
-  }
-  __device__ bool has_candidate(std::int64_t first, const float (&elements)[race_columns],
-                                float best) const {
-    const core::philox_words words = words_of(first);
-    bool any = false;
-#pragma unroll
-    for (int i = 0; i < race_columns; ++i) {
-      any |= may_win(elements[i], words, i, best);
+    float by_depth = none;
+    if (limits.depth < std::numeric_limits<double>::infinity() && scale > 0) {
+      const float below = static_cast<float>(limits.depth / scale) * part;
+      by_depth = fmaxf(top - below - (fabsf(top) + below) * 0x1p-20F, none);  // no NaN
     }
-    return any;
+    return limits.column < 0 ? by_depth : fmaxf(by_depth, limits.x);
+  }
+  /// Whether the limits let an element that is not below least() win, but for the depth.
+  [[nodiscard]] __device__ bool allows(float element, std::int64_t column) const {
+    return !limited || limits.column < 0 || element > limits.x ||
+           (element == limits.x && column < limits.column);
   }
 
-  /// Computes the candidates' keys.
-  __device__ void look(std::int64_t first, float best, core::sampling::runner& own) const {
-    namespace sampling = core::sampling;
-    constexpr double infinite = std::numeric_limits<double>::infinity();
+  // ---- Bounds. Keys are in units of log 2.
+
+  [[nodiscard]] __device__ float slack(float key_2) const {
+    return noisy ? race_part::slack_of(key_2) : 0;
+  }
+  /// A 16-bit number n, in the lower half of a word, as 2^23 + n.
+  __device__ static float raised(std::uint32_t n) { return __uint_as_float(0x4b000000U | n); }
+
+  /// An element wins against `best`, a number as a part's, only if its 16-bit number is not above
+  /// this, as raised() gives it: z - log E >= best, and E >= u, so u <= exp(z - best). NaN of NaN.
+  [[nodiscard]] __device__ float most_raised(float element, float best) const {
+    return fast_exp2(fmaf(element, scale_2, slack(best) + 16 - best)) + 0x1p23F;
+  }
+  /// The least of a block's 16-bit numbers.
+  __device__ static std::uint32_t least_bits(const core::philox_words& words) {
+    const std::uint32_t pair =
+        min_of_pairs(min_of_pairs(words.a, words.b), min_of_pairs(words.c, words.d));
+    return min_of_pairs(pair, pair >> 16) & 0xffffU;
+  }
+  /// Whether one of a block's elements may win.
+  __device__ bool may_win(std::int64_t first, float largest, float best, float least,
+                          float own) const {
+    if (largest < least) {
+      return false;
+    }
+    if (!noisy) {
+      return !(largest < best) && !(largest <= own);
+    }
+    return !(most_raised(largest, best) < raised(least_bits(words_of(first))));
+  }
+
+  /// A number that the key of the block's largest element is not below, if that element is above
+  /// `least`.
+  __device__ float bound(std::int64_t first, const race_block<In>& block, float least) const {
+    float largest = block.element(0);
+    int place = 0;
+#pragma unroll
+    for (int i = 1; i < race_columns; ++i) {
+      const float element = block.element(i);
+      place = element > largest ? i : place;
+      largest = element > largest ? element : largest;
+    }
+    const bool counts = largest > least && allows(largest, first + place);
+    float key = largest * scale_2;
+    if (noisy) {
+      // E <= u + u^2 where u is not above 1/2; E < 46 always.
+      const std::uint32_t bits = core::sampling::first_bits(words_of(first), place);
+      const float u = (raised(bits + 1) - 0x1p23F) * 0x1p-16F;
+      key -= fast_log2(u <= 0.5F ? fmaf(u, u, u) : 46.0F);
+      key -= 2 * slack(key);
+    }
+    return counts && fabsf(key) < most_bound ? key : -infinity<float>;
+  }
+
+  // ---- Runners.
+
+  /// A thread's best runner by f32 keys.
+  struct runner {
+    float key = -infinity<float>;
+    std::int64_t column = -1;
+    bool alone = true;  ///< no other has a key that is as good as f32 can tell
+  };
+
+  /// log2 E for a token's 64 bits, within slack() of any number near it.
+  __device__ static float log2_exponential(std::uint64_t bits) {
+    const float u = (static_cast<float>(bits) + 0.5F) * 0x1p-64F;
+    const float v = (static_cast<float>(~bits) + 0.5F) * 0x1p-64F;  // 1 - u
+    return log2f(u <= 0.5F ? -log1pf(-u) : -logf(v));
+  }
+
+  /// Computes the keys of a block's elements that may win.
+  __device__ void look(std::int64_t first, float largest, float best, float least, runner& own,
+                       race_part& part) const {
     const core::philox_words words = words_of(first);
+    const float most = most_raised(largest, best);
 #pragma unroll 1
-    for (int i = 0; i < race_columns && first + i < row.cols; ++i) {
+    for (int i = 0; i < race_columns; ++i) {
+      const std::uint32_t bits = core::sampling::first_bits(words, i);
+      if ((noisy && most < raised(bits)) || first + i >= row.cols) {
+        continue;
+      }
       const float element = row.element(first + i);
-      if (!may_win(element, words, i, best)) {
-        continue;
-      }
-      const double z = z_of(element);
-      sampling::runner other = {z, first + i};
       if (element != element) {
-        other = {infinite, nan_column};
-      } else if (!(z > -infinite) || !allows(element, first + i)) {
-        continue;
-      } else if (noisy && z < infinite) {
-        other.key = sampling::key_of(
-            z, sampling::all_bits(noise, first + i, sampling::first_bits(words, i)));
+        part.nan = 1;
       }
-      if (other.beats(own)) {
-        own = other;
+      if (!(element >= least) || !allows(element, first + i)) {
+        continue;
+      }
+      float key = element * scale_2;
+      if (noisy) {
+        key -= log2_exponential(core::sampling::all_bits(noise, first + i, bits));
+        if (!(fabsf(key) < most_bound)) {
+          atomicAdd(&part.count, race_part::unknown);
+          continue;
+        }
+      }
+      const float near = 2 * slack(key);
+      if (key > own.key + near) {
+        own = {key, first + i, true};
+      } else if (noisy && key >= own.key - near) {
+        own = {fmaxf(key, own.key), first + i, false};
+      }
+      if (key - near / 2 > best) {
+        atomicMax(&part.best, order_key(key - near / 2));
       }
     }
   }
 
-  /// The best runner of columns [begin, end), begin a multiple of race_columns, found by the whole
-  /// block; to thread 0. If `tops`, memory.top is the largest element then.
-  template <bool tops, int ahead = race_ahead<In>, int threads>
-  __device__ core::sampling::runner run(std::int64_t begin, std::int64_t end,
-                                        race_memory<threads>& memory) const {
-    constexpr std::int64_t step = threads * race_columns;
-    float elements[ahead][race_columns];
+  /// Columns [begin, end), begin a multiple of race_columns, by the whole block; `part`, in shared
+  /// memory, is there for all when they have synchronized.
+  template <int lanes, int ahead = race_ahead<In>>
+  __device__ void run(std::int64_t begin, std::int64_t end, race_part& part) const {
+    const std::int64_t step = std::int64_t{blockDim.x} * race_columns;
+    const auto now = [](const std::uint32_t& shared) {
+      return core::value_of_key<float>(*static_cast<const volatile std::uint32_t*>(&shared));
+    };
+    const auto raise = [](std::uint32_t& shared, float to) {
+      const std::uint32_t key = max_over_warp<lanes>(order_key(to));
+      if (threadIdx.x % lanes == 0) {
+        atomicMax(&shared, key);
+      }
+    };
+    race_block<In> blocks[ahead];
     std::int64_t first = begin + std::int64_t{threadIdx.x} * race_columns;
+    row.load(first, step, blocks);
     __syncthreads();
     if (threadIdx.x == 0) {
-      memory.best = order_key(-infinity<float>);
-      memory.top = order_key(-infinity<float>);
+      part.best = order_key(-infinity<float>);
+      part.top = order_key(-infinity<float>);
+      part.count = 0;
+      part.nan = 0;
     }
     __syncthreads();
-    if (first < end) {
-      row.load(first, elements[0]);
-      atomicMax(&memory.best, order_key(bound(first, elements[0])));
-    }
-    __syncthreads();
-    core::sampling::runner own;
     float top = -infinity<float>;
-    for (; first < end; first += ahead * step) {
-      row.load(first, step, elements);
-      const float best =
-          core::value_of_key<float>(*static_cast<volatile std::uint32_t*>(&memory.best));
+    float floor = -infinity<float>;
+    if constexpr (limited) {
+#pragma unroll
+      for (int a = 0; a < ahead; ++a) {
+        top = fmaxf(top, blocks[a].largest());
+      }
+      raise(part.top, top);
+      __syncthreads();
+      floor = least(now(part.top), 0.5F);  // so that they still may when the largest has grown
+    }
+    float best = -infinity<float>;
+#pragma unroll
+    for (int a = 0; a < ahead; ++a) {
+      best = fmaxf(best, bound(first + a * step, blocks[a], floor));
+    }
+    raise(part.best, best);
+    __syncthreads();
+
+    runner own;
+    while (true) {
+      best = now(part.best);
+      const float lowest = least(limited ? now(part.top) : 0);
       unsigned candidates = 0;
 #pragma unroll
       for (int a = 0; a < ahead; ++a) {
-        candidates |= has_candidate(first + a * step, elements[a], best) ? 1U << a : 0U;
-        if constexpr (tops) {
-#pragma unroll
-          for (int i = 0; i < race_columns; ++i) {
-            top = fmaxf(top, elements[a][i]);
-          }
-        }
+        const float largest = blocks[a].largest();
+        candidates |=
+            may_win(first + a * step, largest, best, lowest, own.key) ? 1U << a : 0U;
+        top = fmaxf(top, largest);
       }
       while (candidates != 0) {
         const int a = lowest_bit(candidates);
         candidates &= candidates - 1;
-        if (first + a * step >= end) {
-          break;
-        }
-        const double before = own.key;
-        look(first + a * step, best, own);
-        const float key = static_cast<float>(own.key) * log2_e;
-        if (own.key > before && fabsf(key) < most_bound) {
-          atomicMax(&memory.best, order_key(key - slack(key)));
+        race_block<In> again;
+        row.load(first + a * step, again);
+        look(first + a * step, again.largest(), best, lowest, own, part);
+      }
+      if constexpr (limited) {
+        if (top > now(part.top)) {
+          atomicMax(&part.top, order_key(top));
         }
       }
+      first += ahead * step;
+      if (first >= end) {
+        break;
+      }
+      row.load(first, step, blocks);
     }
-    if constexpr (tops) {
-      atomicMax(&memory.top, order_key(top));
+    __syncthreads();
+    raise(part.top, top);
+    if (own.column >= 0 && own.key + slack(own.key) >= now(part.best)) {
+      const int place = atomicAdd(&part.count, own.alone ? 1 : race_part::unknown);
+      if (place < race_part::most) {
+        part.columns[place] = own.column;
+      }
     }
-    return best_of_block(own, memory.keys, memory.columns);
+  }
+
+  /// The runner of a column; none if it has none that may beat `best`, a number as a part's.
+  [[nodiscard]] __device__ core::sampling::runner exactly(std::int64_t column, float best) const {
+    namespace sampling = core::sampling;
+    constexpr double infinite = std::numeric_limits<double>::infinity();
+    const float element = row.element(column);
+    const auto place = static_cast<int>(column % race_columns);
+    const std::uint32_t bits = sampling::first_bits(words_of(column), place);
+    if (element != element) {
+      return {infinite, nan_column};
+    }
+    const double z = z_of(element);
+    if (!(z > -infinite) || !allows(element, column) ||
+        (noisy && most_raised(element, best) < raised(bits))) {
+      return {};
+    }
+    return {noisy && z < infinite ? sampling::key_of(z, sampling::all_bits(noise, column, bits))
+                                  : z,
+            column};
   }
 };
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Rows without filters: their chunks race, one read.
+/// Chunks of rows race, one read; then each row's best runner.
 #pragma once
 
 #include <gpu/job/row_source.hpp>
 #include <gpu/sampling/race.hpp>
 #include <gpu/sampling/results.hpp>
+#include <gpu/sampling/way.hpp>
+#include <gpu/uninitialised.hpp>
 
 #include <cstdint>
 
@@ -16,7 +18,19 @@ constexpr int race_threads = 256;
 
 /// Blocks of a race on a multiprocessor: as many as need no memory for registers.
 template <class In>
-constexpr int race_resident = sizeof(In) == 4 ? 3 : 4;
+constexpr int race_resident = sizeof(In) == 4 ? 4 : 4;
+
+/// How rows are cut for a race: block b has chunk b % chunks of row b / chunks % rows of draw
+/// b / chunks / rows.
+struct race_cut {
+  int chunks;
+  std::int64_t columns;  ///< of a chunk
+
+  [[nodiscard]] __device__ std::int64_t begin(int chunk) const { return chunk * columns; }
+  [[nodiscard]] __device__ std::int64_t end(int chunk, std::int64_t cols) const {
+    return begin(chunk) + columns < cols ? begin(chunk) + columns : cols;
+  }
+};
 
 /// What race_chunks reads rows with: as they are, or with what is removed.
 template <class In>
@@ -39,60 +53,164 @@ struct masked_rows {
   }
 };
 
-/// Chunks of rows: their best runners, or the tokens if a chunk is a row.
-template <class In, class Rows>
+/// `limited`: some rows have a min-p.
+template <int lanes, bool limited, class In, class Rows>
 __global__ void __launch_bounds__(race_threads, least_resident(Rows::resident))
     race_chunks(const row_source<In> source, const core::sample_problem problem,
-                const sample_ways ways, int chunks, std::int64_t chunk_columns,
-                core::sampling::runner* parts, const raw_row* raws, const Rows rows) {
-  __shared__ race_memory<race_threads> memory;
+                const sample_ways ways, const race_cut cut, race_part* parts, const Rows rows) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
+  }
+  __shared__ uninitialised<race_part> part;
   let_next_begin();
-  const std::int64_t draw = blockIdx.x / static_cast<unsigned>(chunks) / source.rows;
-  const std::int64_t row = blockIdx.x / static_cast<unsigned>(chunks) % source.rows;
-  const std::int64_t chunk = blockIdx.x % static_cast<unsigned>(chunks);
+  const auto number = static_cast<std::int64_t>(blockIdx.x / static_cast<unsigned>(cut.chunks));
+  const auto chunk = static_cast<int>(blockIdx.x % static_cast<unsigned>(cut.chunks));
+  const std::int64_t row = number % source.rows;
+  const core::sampling::parameters p = core::sampling::parameters_of(problem.options, row);
+  if (!ways.races(ways.way_of(p))) {
+    return;
+  }
+  const auto reader = rows.reader(source, row);
+  using racer = race<In, limited, decltype(rows.reader(source, row))>;
+  race_limits limits;
+  if constexpr (limited) {
+    limits.depth = core::sampling::min_p_depth(p.min_p);
+  }
+  racer::of(reader, p, number / source.rows, limits)
+      .template run<lanes>(cut.begin(chunk), cut.end(chunk, source.cols), part.get());
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    parts[blockIdx.x] = part.get();
+  }
+}
+
+/// The parts of a row that its best runner may be in, in shared memory.
+template <int threads>
+struct finish_memory {
+  static constexpr int most = 8;
+
+  double keys[threads];
+  std::int64_t columns[threads];
+  race_part parts[most];
+  std::int64_t begins[most];
+  std::int64_t ends[most];
+  int count;  ///< of those, `most` + 1 if there are more
+  // Of the whole row, as a part's.
+  std::uint32_t best;
+  std::uint32_t top;
+  int nan;
+  core::sampling::runner winner;
+};
+
+/// Finds them, by the whole block.
+template <int threads>
+__device__ inline void gather_parts(const race_part* parts, const race_cut& cut, std::int64_t cols,
+                                    finish_memory<threads>& memory) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    memory.best = 0;
+    memory.top = 0;
+    memory.nan = 0;
+    memory.count = 0;
+  }
+  __syncthreads();
+  for (auto i = static_cast<int>(threadIdx.x); i < cut.chunks; i += threads) {
+    atomicMax(&memory.best, parts[i].best);
+    atomicMax(&memory.top, parts[i].top);
+    if (parts[i].nan != 0) {
+      memory.nan = 1;
+    }
+  }
+  __syncthreads();
+  const float best = core::value_of_key<float>(memory.best);
+  for (auto i = static_cast<int>(threadIdx.x); i < cut.chunks; i += threads) {
+    const race_part& part = parts[i];
+    if (part.count >= race_part::unknown || (part.has_runner() && part.may_beat(best))) {
+      const int place = atomicAdd(&memory.count, 1);
+      if (place < memory.most) {
+        memory.parts[place] = part;
+        memory.begins[place] = cut.begin(i);
+        memory.ends[place] = cut.end(i, cols);
+      }
+    }
+  }
+  __syncthreads();
+}
+
+/// memory.parts[0], just made of the whole row, is all there is.
+template <int threads>
+__device__ inline void take_part(std::int64_t cols, finish_memory<threads>& memory) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    const race_part& part = memory.parts[0];
+    memory.best = part.best;
+    memory.top = part.top;
+    memory.nan = part.nan;
+    memory.count = part.has_runner() ? 1 : 0;
+    memory.begins[0] = 0;
+    memory.ends[0] = cols;
+  }
+  __syncthreads();
+}
+
+/// The best runner of the parts in memory; to all threads.
+template <class Race, int threads>
+__device__ inline core::sampling::runner best_of_parts(const Race& race,
+                                                       finish_memory<threads>& memory) {
+  namespace sampling = core::sampling;
+  const race_part& first = memory.parts[0];
+  if (memory.nan != 0) {
+    return {std::numeric_limits<double>::infinity(), nan_column};
+  }
+  if (memory.count == 0) {
+    return {};
+  }
+  if (memory.count == 1 && first.count == 1) {  // by far most rows
+    return {static_cast<double>(first.bound()), first.columns[0]};
+  }
+  const bool fits = memory.count <= memory.most;
+  const float best = core::value_of_key<float>(memory.best);
+  sampling::runner own;
+  for (int i = 0; i < (fits ? memory.count : 1); ++i) {
+    const race_part& part = memory.parts[i];
+    const bool listed = fits && part.count > 0 && part.count <= race_part::most;
+    const std::int64_t begin = fits ? memory.begins[i] : 0;
+    const std::int64_t size = listed ? part.count : (fits ? memory.ends[i] : race.row.cols) - begin;
+    for (std::int64_t j = threadIdx.x; j < size; j += threads) {
+      const sampling::runner other =
+          race.exactly(listed ? part.columns[j] : begin + j, best);
+      if (other.beats(own)) {
+        own = other;
+      }
+    }
+  }
+  const sampling::runner winner = best_of_block(own, memory.keys, memory.columns);
+  if (threadIdx.x == 0) {
+    memory.winner = winner;
+  }
+  __syncthreads();
+  return memory.winner;
+}
+
+/// The tokens of rows without filters.
+template <class In, class Rows>
+__global__ void __launch_bounds__(race_threads)
+    race_finish(const row_source<In> source, const core::sample_problem problem,
+                const sample_ways ways, const race_cut cut, const race_part* parts,
+                const raw_row* raws, const Rows rows) {
+  __shared__ uninitialised<finish_memory<race_threads>> shared;
+  wait_for_launch_before();
+  let_next_begin();
+  const std::int64_t draw = blockIdx.x / source.rows;
+  const std::int64_t row = blockIdx.x % source.rows;
   const core::sampling::parameters p = core::sampling::parameters_of(problem.options, row);
   if (ways.way_of(p) != sample_way::race) {
     return;
   }
+  gather_parts(parts + std::int64_t{blockIdx.x} * cut.chunks, cut, source.cols, shared.get());
   const auto reader = rows.reader(source, row);
-  const std::int64_t begin = chunk * chunk_columns;
-  const std::int64_t end =
-      begin + chunk_columns < source.cols ? begin + chunk_columns : source.cols;
-  const auto best = race<In, false, decltype(rows.reader(source, row))>::of(reader, p, draw)
-                        .template run<false>(begin, end, memory);
-  if (threadIdx.x == 0) {
-    if (chunks == 1) {
-      write_drawn<In>(problem, row, draw, best, kind_of(best), 0, raws);
-    } else {
-      parts[blockIdx.x] = best;
-    }
-  }
-}
-
-constexpr int finish_threads = 64;
-
-/// The tokens of rows of several chunks.
-template <class In>
-__global__ void __launch_bounds__(finish_threads)
-    race_finish(const core::sample_problem problem, const sample_ways ways, int chunks,
-                const core::sampling::runner* parts, const raw_row* raws) {
-  namespace sampling = core::sampling;
-  __shared__ double keys[finish_threads];
-  __shared__ std::int64_t columns[finish_threads];
-  const std::int64_t draw = blockIdx.x / problem.x.rows;
-  const std::int64_t row = blockIdx.x % problem.x.rows;
-  wait_for_launch_before();
-  if (ways.way_of(sampling::parameters_of(problem.options, row)) != sample_way::race) {
-    return;
-  }
-  sampling::runner own;
-  for (int i = static_cast<int>(threadIdx.x); i < chunks; i += finish_threads) {
-    const sampling::runner other = parts[std::int64_t{blockIdx.x} * chunks + i];
-    if (other.beats(own)) {
-      own = other;
-    }
-  }
-  const sampling::runner best = best_of_block(own, keys, columns);
+  const auto best = best_of_parts(
+      race<In, false, decltype(rows.reader(source, row))>::of(reader, p, draw), shared.get());
   if (threadIdx.x == 0) {
     write_drawn<In>(problem, row, draw, best, kind_of(best), 0, raws);
   }

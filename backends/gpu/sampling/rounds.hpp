@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Rows with filters, a block each: what the filters keep is a first part of the order, so the
-/// winner of all is the token if it stands there; else what stands before it races again. Where the
-/// cut is does not have to be known, only on which side of it the winner is.
+/// Rows with filters: what they keep is a first part of the order, so the winner of all is the
+/// token if it stands there; else what stands before it races again. Where the cut is does not have
+/// to be known, only on which side of it the winner is. Chunks of rows make the first race and
+/// measure what is before its winner; a block for each row decides, and makes further rounds.
 #pragma once
 
 #include <gpu/job/row_source.hpp>
 #include <gpu/sampling/measure.hpp>
-#include <gpu/sampling/race.hpp>
+#include <gpu/sampling/race_chunks.hpp>
 #include <gpu/sampling/results.hpp>
 #include <gpu/sampling/way.hpp>
 #include <gpu/uninitialised.hpp>
@@ -18,11 +19,11 @@ namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
 /// Two blocks of a multiprocessor need no memory for registers then.
-constexpr int round_threads = 384;
+constexpr int round_threads = 256;
 constexpr int round_ahead = 2;
 
 struct round_memory {
-  race_memory<round_threads> race;
+  finish_memory<round_threads> race;
   measure_memory measure;
   core::sampling::runner winner;
   // What the rounds share of their row, to leave the passes their registers.
@@ -31,68 +32,186 @@ struct round_memory {
   race_limits limits;
 };
 
+/// Whether what a row's top_p or top_k keeps has to be measured, and can be nearly.
+[[nodiscard]] __device__ inline bool cuts_k(const core::sampling::parameters& p,
+                                            std::int64_t cols) {
+  return p.top_k > 0 && p.top_k < cols;
+}
+[[nodiscard]] __device__ inline bool measures_nearly(const core::sampling::parameters& p,
+                                                     bool joint, std::int64_t cols) {
+  // With a depth there is something to be exact about.
+  return (cuts_k(p, cols) || p.top_p < 1) && (joint || p.min_p == 0);
+}
+
+/// A row and its race's winner as the filters see them.
+template <class In>
+__device__ inline row_measure<In> measure_of(const row_reader<In>& row,
+                                             const core::sampling::parameters& p, bool joint,
+                                             float top, std::int64_t winner) {
+  namespace sampling = core::sampling;
+  const double scale = sampling::scale_of<float>(p.temperature);
+  return {row,
+          scale,
+          sampling::scaled(scale, static_cast<double>(top)),
+          joint ? std::numeric_limits<double>::infinity() : sampling::min_p_depth(p.min_p),
+          row.element(winner),
+          winner,
+          top};
+}
+
+/// What stands before the first race's winner, chunk by chunk, of the rows whose filters ask for
+/// it.
+template <int lanes, class In>
+__global__ void __launch_bounds__(race_threads, least_resident(4))
+    measure_chunks(const row_source<In> source, const core::sample_problem problem,
+                   const sample_ways ways, const race_cut cut, const race_part* parts,
+                   near_measure* measures) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
+  }
+  namespace sampling = core::sampling;
+  __shared__ uninitialised<finish_memory<race_threads>> shared;
+  __shared__ uninitialised<measure_memory> measured;
+  wait_for_launch_before();
+  let_next_begin();
+  const auto number = static_cast<std::int64_t>(blockIdx.x / static_cast<unsigned>(cut.chunks));
+  const auto chunk = static_cast<int>(blockIdx.x % static_cast<unsigned>(cut.chunks));
+  const std::int64_t row = number % source.rows;
+  const sampling::parameters p = sampling::parameters_of(problem.options, row);
+  const bool joint = problem.options.order == filter_order::joint;
+  if (ways.way_of(p) != sample_way::rounds || p.temperature == 0 ||
+      !measures_nearly(p, joint, source.cols)) {
+    return;
+  }
+  const auto reader = row_reader<In>::of(source.row(row), source.cols);
+  gather_parts(parts + number * cut.chunks, cut, source.cols, shared.get());
+  const sampling::runner winner =
+      best_of_parts(race<In, false>::of(reader, p, number / source.rows), shared.get());
+  if (kind_of(winner) != sampling::row_kind::ordinary) {
+    return;
+  }
+  const near_measure own =
+      measure_of(reader, p, joint, core::value_of_key<float>(shared.get().top), winner.column)
+          .template nearly<lanes>(cut.begin(chunk), cut.end(chunk, source.cols), measured.get());
+  if (threadIdx.x == 0) {
+    measures[blockIdx.x] = own;
+  }
+}
+
+/// Whether the filters keep a race's winner, as far as is known.
+enum class verdict : std::uint8_t { kept, removed, unknown };
+
+/// By min-p; kept is only what no other filter cuts.
+template <class In>
+__device__ inline verdict judge_by_depth(const row_measure<In>& measure,
+                                         const core::sampling::parameters& p) {
+  const double z = core::sampling::scaled(measure.scale, static_cast<double>(measure.x));
+  return !(measure.largest - z <= core::sampling::min_p_depth(p.min_p)) ? verdict::removed
+         : cuts_k(p, measure.row.cols) || p.top_p < 1                   ? verdict::unknown
+                                                                        : verdict::kept;
+}
+/// By top-k and top-p, of a row that measures_nearly().
+__device__ inline verdict judge_nearly(const near_measure& near,
+                                       const core::sampling::parameters& p, std::int64_t cols) {
+  if (cuts_k(p, cols) && near.before_count >= p.top_k) {
+    return verdict::removed;
+  }
+  constexpr float share = 0x1p-11F;
+  constexpr float units = 0x1p-40F;  // what rounding masses to integers may do
+  const float wanted = static_cast<float>(p.top_p) * near.whole;
+  return !(p.top_p < 1) || near.before * (1 + share) + units < wanted * (1 - share)
+             ? verdict::kept
+         : near.before * (1 - share) > wanted * (1 + share) + units ? verdict::removed
+                                                                    : verdict::unknown;
+}
+
+/// What chunks know of a draw's first race.
+struct first_round {
+  std::int64_t winner = -1;
+  float top = 0;  ///< the row's largest element
+  core::sampling::row_kind kind = core::sampling::row_kind::ordinary;
+  verdict judged = verdict::unknown;
+  bool done = false;  ///< the token is written
+};
+
+/// Ends the draws whose first winner is kept.
+template <int lanes, class In>
+__global__ void __launch_bounds__(race_threads, least_resident(3))
+    judge_rows(const row_source<In> source, const core::sample_problem problem,
+               const sample_ways ways, const race_cut cut, const race_part* parts,
+               const near_measure* measures, first_round* firsts, const raw_row* raws) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
+  }
+  namespace sampling = core::sampling;
+  __shared__ uninitialised<finish_memory<race_threads>> shared;
+  __shared__ uninitialised<measure_memory> measured;
+  wait_for_launch_before();
+  let_next_begin();
+  const std::int64_t draw = blockIdx.x / source.rows;
+  const std::int64_t row = blockIdx.x % source.rows;
+  const sampling::parameters p = sampling::parameters_of(problem.options, row);
+  if (ways.way_of(p) != sample_way::rounds) {
+    return;
+  }
+  const bool joint = problem.options.order == filter_order::joint;
+  const auto reader = row_reader<In>::of(source.row(row), source.cols);
+  gather_parts(parts + std::int64_t{blockIdx.x} * cut.chunks, cut, source.cols, shared.get());
+  const sampling::runner winner =
+      best_of_parts(race<In, false>::of(reader, p, draw), shared.get());
+  const float top = core::value_of_key<float>(shared.get().top);
+  const sampling::row_kind kind = kind_of(winner);
+  verdict judged = verdict::kept;
+  if (kind == sampling::row_kind::ordinary && p.temperature != 0) {
+    judged = judge_by_depth(measure_of(reader, p, joint, top, winner.column), p);
+    if (judged == verdict::unknown && measures_nearly(p, joint, source.cols)) {
+      const near_measure* const of_chunks = measures + std::int64_t{blockIdx.x} * cut.chunks;
+      near_measure near = {};
+      for (auto i = static_cast<int>(threadIdx.x); i < cut.chunks; i += race_threads) {
+        near.before += of_chunks[i].before;
+        near.whole += of_chunks[i].whole;
+        near.before_count += of_chunks[i].before_count;
+      }
+      judged = judge_nearly(sum_over_block<lanes>(near, measured.get()), p, source.cols);
+    }
+  }
+  if (threadIdx.x == 0) {
+    const bool done = judged == verdict::kept && !ways.wants_kept;
+    firsts[blockIdx.x] = {winner.column, top, kind, judged, done};
+    if (done) {
+      write_drawn<In>(problem, row, draw, winner, kind, 0, raws);
+    }
+  }
+}
+
 /// Whether the filters keep the winner; if not, the limits are set for the next round.
 template <int lanes, class In>
-__device__ inline bool keeps_winner(const row_reader<In>& row, bool joint, round_memory& memory) {
+__device__ inline bool keeps_winner(const row_reader<In>& row, bool joint, verdict judged,
+                                    round_memory& memory) {
   namespace sampling = core::sampling;
-  constexpr double infinite = std::numeric_limits<double>::infinity();
   const sampling::parameters& p = memory.parameters;
-  const float x = widen(row.x[memory.winner.column]);
-  const double scale = sampling::scale_of<float>(p.temperature);
-  const double largest = memory.numbers.largest;
-  const double depth = sampling::min_p_depth(p.min_p);
-  const bool cuts_k = p.top_k > 0 && p.top_k < row.cols;
-  const bool cuts_p = p.top_p < 1;
-  const auto is_kept = [&] {
-    if (!(largest - sampling::scaled(scale, static_cast<double>(x)) <= depth)) {
-      return false;
+  const row_measure<In> measure = measure_of(
+      row, p, joint, static_cast<float>(memory.numbers.largest_x), memory.winner.column);
+  if (judged == verdict::unknown) {
+    judged = judge_by_depth(measure, p);
+    if (judged == verdict::unknown && measures_nearly(p, joint, row.cols)) {
+      judged =
+          judge_nearly(measure.template nearly<lanes>(0, row.cols, memory.measure), p, row.cols);
     }
-    if (!cuts_k && !cuts_p) {
-      return true;
+    if (judged == verdict::unknown) {
+      const measured_row exact = measure.template exactly<lanes>(memory.measure);
+      const bool kept =
+          !(cuts_k(p, row.cols) && exact.before_count >= p.top_k) &&
+          !(p.top_p < 1 && exact.before.reaches(sampling::share_of(p.top_p, exact.whole)));
+      judged = kept ? verdict::kept : verdict::removed;
     }
-    const row_measure<In> measure = {row,
-                                     scale,
-                                     largest,
-                                     joint ? infinite : depth,
-                                     x,
-                                     memory.winner.column,
-                                     static_cast<float>(memory.numbers.largest_x)};
-    if (joint || p.min_p == 0) {  // no depth to be exact about
-      float before = 0;
-      float whole = 0;
-      std::int64_t count = 0;
-      measure.template nearly<lanes>(memory.measure, before, whole, count);
-      if (cuts_k && count >= p.top_k) {
-        return false;
-      }
-      if (!cuts_p) {
-        return true;
-      }
-      constexpr float share = 0x1p-11F;
-      constexpr float units = 0x1p-40F;  // what rounding masses to integers may do
-      const float wanted = static_cast<float>(p.top_p) * whole;
-      if (before * (1 + share) + units < wanted * (1 - share)) {
-        return true;
-      }
-      if (before * (1 - share) > wanted * (1 + share) + units) {
-        return false;
-      }
-    }
-    const measured_row exact = measure.template exactly<lanes>(memory.measure);
-    if (cuts_k && exact.before_count >= p.top_k) {
-      return false;
-    }
-    return !cuts_p || !exact.before.reaches(sampling::share_of(p.top_p, exact.whole));
-  };
-  if (is_kept()) {
-    return true;
   }
   __syncthreads();
   if (threadIdx.x == 0) {
-    memory.limits = {x, memory.winner.column, largest, depth};
+    memory.limits = {measure.x, memory.winner.column, sampling::min_p_depth(p.min_p)};
   }
   __syncthreads();
-  return false;
+  return judged == verdict::kept;
 }
 
 /// How many elements of a row are kept, and their mass: all, or the first alone.
@@ -133,11 +252,12 @@ __device__ inline double log_of_winner(const row_reader<In>& row, const sample_w
   return sampling::log_probability(memory.numbers.largest, z, memory.numbers.kept_weight);
 }
 
-/// Rows of the way sample_way::rounds.
+/// What judge_rows left of rows of the way sample_way::rounds, which had the first `judged` draws.
 template <int lanes, class In>
 __global__ void __launch_bounds__(round_threads, least_resident(2))
     sample_in_rounds(const row_source<In> source, const core::sample_problem given,
-                     const sample_ways ways, const raw_row* raws) {
+                     const sample_ways ways, const first_round* firsts, std::int64_t judged,
+                     const raw_row* raws) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
   }
@@ -145,6 +265,7 @@ __global__ void __launch_bounds__(round_threads, least_resident(2))
   __shared__ uninitialised<round_memory> shared;
   round_memory& memory = shared.get();
   const std::int64_t row = blockIdx.x;
+  wait_for_launch_before();
   {
     const sampling::parameters p = sampling::parameters_of(given.options, row);
     if (ways.way_of(p) != sample_way::rounds) {
@@ -154,33 +275,54 @@ __global__ void __launch_bounds__(round_threads, least_resident(2))
       memory.parameters = p;
       memory.numbers = sampling::row_numbers{};
     }
-    __syncthreads();
   }
   const sampling::parameters& p = memory.parameters;
   sampling::row_numbers& numbers = memory.numbers;
   const auto reader = row_reader<In>::of(source.row(row), source.cols);
   const bool joint = given.options.order == filter_order::joint;
-  for (int draw = 0; draw < given.tokens.cols || draw == 0; ++draw) {
-    sampling::runner winner = race<In, false>::of(reader, p, draw)
-                                  .template run<true, round_ahead>(0, source.cols, memory.race);
-    if (threadIdx.x == 0) {
-      const float top = core::value_of_key<float>(memory.race.top);
-      numbers.largest = race<In, false>::of(reader, p, draw).z_of(top);
-      numbers.largest_x = static_cast<double>(top);
-      numbers.kind = kind_of(winner);
-    }
-    while (true) {
-      if (threadIdx.x == 0) {
-        memory.winner = winner;
+  for (std::int64_t draw = 0; draw < given.tokens.cols || draw == 0; ++draw) {
+    first_round first;
+    bool is_raced = draw < judged;
+    if (is_raced) {
+      first = firsts[draw * source.rows + row];
+      if (first.done) {
+        continue;
       }
-      __syncthreads();
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      memory.limits = {.depth = sampling::min_p_depth(p.min_p)};
+      memory.winner.column = first.winner;
+      numbers.largest_x = static_cast<double>(first.top);
+      numbers.kind = first.kind;
+    }
+    __syncthreads();
+    for (bool is_first = true;; is_first = false) {
+      if (!is_raced) {
+        const auto racer = race<In, true>::of(reader, p, draw, memory.limits);
+        racer.template run<lanes, round_ahead>(0, source.cols, memory.race.parts[0]);
+        take_part(source.cols, memory.race);
+        const sampling::runner winner = best_of_parts(racer, memory.race);
+        if (threadIdx.x == 0) {
+          memory.winner = winner;
+          if (is_first) {
+            numbers.largest_x = static_cast<double>(core::value_of_key<float>(memory.race.top));
+            numbers.kind = kind_of(winner);
+          }
+        }
+        __syncthreads();
+      }
       if (numbers.kind != sampling::row_kind::ordinary || p.temperature == 0 ||
-          keeps_winner<lanes>(reader, joint, memory)) {
+          keeps_winner<lanes>(reader, joint, is_raced ? first.judged : verdict::unknown, memory)) {
         break;
       }
-      winner = race<In, true>::of(reader, p, draw, &memory.limits)
-                   .template run<false, round_ahead>(0, source.cols, memory.race);
+      is_raced = false;
     }
+    if (threadIdx.x == 0) {
+      numbers.largest =
+          sampling::scaled(sampling::scale_of<float>(p.temperature), numbers.largest_x);
+    }
+    __syncthreads();
     if (draw == 0 && ways.wants_kept) {
       count_kept<lanes>(reader, memory);
     }
@@ -193,7 +335,6 @@ __global__ void __launch_bounds__(round_threads, least_resident(2))
                         log_of_winner(reader, ways, memory), raws);
       }
     }
-    __syncthreads();
   }
 }
 
