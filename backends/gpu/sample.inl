@@ -143,7 +143,7 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
         launch_next(on.stream, judge_rows<lanes(), In>, rows * raced, race_threads, 0, source, p,
                     ways, cut, parts, measured, firsts, raws);
       }
-      launch_next(on.stream, sample_in_rounds<lanes(), In>, rows, round_threads, 0, source, p, ways,
+      launch_next(on.stream, sample_in_rounds<lanes(), In>, rows, race_threads, 0, source, p, ways,
                   firsts, raced, raws);
     }
   });

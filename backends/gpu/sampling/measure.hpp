@@ -143,7 +143,7 @@ struct row_measure {
     return memory.exact;
   }
 
-  /// Of columns [begin, end); the depth counts for nothing. To all threads of the block.
+  /// Of columns [begin, end); the depth counts for nothing. To all of race_threads threads.
   template <int lanes>
   __device__ near_measure nearly(std::int64_t begin, std::int64_t end,
                                  measure_memory& memory) const {
@@ -151,14 +151,13 @@ struct row_measure {
     constexpr float log2_e = 1.44269504F;
     const auto scale_2 = static_cast<float>(scale) * log2_e;
     near_measure own = {};
-    const std::int64_t step = std::int64_t{blockDim.x} * race_columns;
-    for (std::int64_t first = begin + std::int64_t{threadIdx.x} * race_columns; first < end;
-         first += ahead * step) {
+    constexpr int step = race_threads * race_columns;
+    for (std::int64_t first = begin; first < end; first += ahead * step) {
       race_block<In> blocks[ahead];
-      row.load(first, step, blocks);  // nothing beyond the row
+      row.template load<step>(first, blocks);  // nothing beyond the row
 #pragma unroll
       for (int a = 0; a < ahead; ++a) {
-        const std::int64_t at = first + a * step;
+        const std::int64_t at = first + a * step + std::int64_t{threadIdx.x} * race_columns;
         const float from = at + race_columns <= column ? x : next_above(x);
         float part_before = 0;
         float part_whole = 0;

@@ -89,6 +89,67 @@ struct race_limits {
   double depth = std::numeric_limits<double>::infinity();  ///< those so far below the largest z
 };
 
+/// The first 16 bits of a row's numbers, as core::sampling::first_words, without what no block of
+/// noise changes in the first two rounds.
+class first_noise {
+ public:
+  __device__ explicit first_noise(const core::sampling::noise& n) {
+    const auto counter = core::sampling::counter_of(n, 0, 0);
+    auto low = static_cast<std::uint32_t>(n.seed);
+    auto high = static_cast<std::uint32_t>(n.seed >> 32);
+    const std::uint64_t of_offset = std::uint64_t{core::philox::multiplier_c} * counter.c;
+    const std::uint64_t second = std::uint64_t{core::philox::multiplier_a} *
+                                 (static_cast<std::uint32_t>(of_offset >> 32) ^ counter.b ^ low);
+    keys_[0] = counter.d ^ high;
+    advance(low, high);
+    keys_[1] = static_cast<std::uint32_t>(of_offset) ^ low;
+    keys_[2] = static_cast<std::uint32_t>(second >> 32) ^ high;
+    advance(low, high);
+    keys_[3] = low;
+    keys_[4] = static_cast<std::uint32_t>(second) ^ high;
+#pragma unroll
+    for (int i = 5; i < count; i += 2) {
+      advance(low, high);
+      keys_[i] = low;
+      keys_[i + 1] = high;
+    }
+#pragma unroll
+    for (std::uint32_t& key : keys_) {
+      forget_origin(key);
+    }
+  }
+  [[nodiscard]] __device__ core::philox_words of_block(std::uint32_t number) const {
+    const std::uint64_t first = product(core::philox::multiplier_a, number);
+    const std::uint64_t second =
+        product(core::philox::multiplier_c, static_cast<std::uint32_t>(first >> 32) ^ keys_[0]);
+    core::philox_words w = {static_cast<std::uint32_t>(second >> 32) ^ keys_[1],
+                            static_cast<std::uint32_t>(second),
+                            static_cast<std::uint32_t>(first) ^ keys_[2], 0};
+#pragma unroll
+    for (int i = 3; i < count; i += 2) {
+      const std::uint64_t of_a = product(core::philox::multiplier_a, w.a);
+      const std::uint64_t of_c = product(core::philox::multiplier_c, w.c);
+      w = {static_cast<std::uint32_t>(of_c >> 32) ^ w.b ^ keys_[i], static_cast<std::uint32_t>(of_c),
+           static_cast<std::uint32_t>(of_a >> 32) ^ w.d ^ keys_[i + 1],
+           static_cast<std::uint32_t>(of_a)};
+    }
+    return w;
+  }
+
+ private:
+  static constexpr int count = 13;
+
+  __device__ static void advance(std::uint32_t& low, std::uint32_t& high) {
+    low += core::philox::step_low;
+    high += core::philox::step_high;
+  }
+  __device__ static std::uint64_t product(std::uint32_t a, std::uint32_t b) {
+    return wide_product(a, b);
+  }
+
+  std::uint32_t keys_[count];
+};
+
 /// `limited`: only some elements may win.
 template <class In, bool limited, class Reader = row_reader<In>>
 struct race {
@@ -119,15 +180,11 @@ struct race {
                ? core::sampling::scaled(scale, static_cast<double>(element))
                : static_cast<double>(element);
   }
-  [[nodiscard]] __device__ core::philox_words words_of(std::int64_t first) const {
-    // Rows with longer numbers go another way.
-    return core::sampling::first_words(noise, static_cast<std::uint32_t>(first / race_columns));
-  }
 
   /// A number that elements which may win are not below, given one that the largest is not below;
   /// `part`: of the depth.
   [[nodiscard]] __device__ float least(float top, float part = 1) const {
-    const float none = -std::numeric_limits<float>::max();
+    constexpr float none = -std::numeric_limits<float>::max();
     if constexpr (!limited) {
       return none;
     }
@@ -153,9 +210,10 @@ struct race {
   __device__ static float raised(std::uint32_t n) { return __uint_as_float(0x4b000000U | n); }
 
   /// An element wins against `best`, a number as a part's, only if its 16-bit number is not above
-  /// this, as raised() gives it: z - log E >= best, and E >= u, so u <= exp(z - best). NaN of NaN.
-  [[nodiscard]] __device__ float most_raised(float element, float best) const {
-    return fast_exp2(fmaf(element, scale_2, slack(best) + 16 - best)) + 0x1p23F;
+  /// most_raised(element, slack(best) + 16 - best), as raised() gives it: z - log E >= best, and
+  /// E >= u, so u <= exp(z - best).
+  [[nodiscard]] __device__ float most_raised(float element, float from_best) const {
+    return fast_exp2(fmaf(element, scale_2, from_best)) + 0x1p23F;
   }
   /// The least of a block's 16-bit numbers.
   __device__ static std::uint32_t least_bits(const core::philox_words& words) {
@@ -163,21 +221,11 @@ struct race {
         min_of_pairs(min_of_pairs(words.a, words.b), min_of_pairs(words.c, words.d));
     return min_of_pairs(pair, pair >> 16) & 0xffffU;
   }
-  /// Whether one of a block's elements may win.
-  __device__ bool may_win(std::int64_t first, float largest, float best, float least,
-                          float own) const {
-    if (largest < least) {
-      return false;
-    }
-    if (!noisy) {
-      return !(largest < best) && !(largest <= own);
-    }
-    return !(most_raised(largest, best) < raised(least_bits(words_of(first))));
-  }
 
   /// A number that the key of the block's largest element is not below, if that element is above
   /// `least`.
-  __device__ float bound(std::int64_t first, const race_block<In>& block, float least) const {
+  __device__ float bound(const first_noise& numbers, std::uint32_t number,
+                         const race_block<In>& block, float least) const {
     float largest = block.element(0);
     int place = 0;
 #pragma unroll
@@ -186,15 +234,13 @@ struct race {
       place = element > largest ? i : place;
       largest = element > largest ? element : largest;
     }
-    const bool counts = largest > least && allows(largest, first + place);
-    float key = largest * scale_2;
-    if (noisy) {
-      // E <= u + u^2 where u is not above 1/2; E < 46 always.
-      const std::uint32_t bits = core::sampling::first_bits(words_of(first), place);
-      const float u = (raised(bits + 1) - 0x1p23F) * 0x1p-16F;
-      key -= fast_log2(u <= 0.5F ? fmaf(u, u, u) : 46.0F);
-      key -= 2 * slack(key);
-    }
+    // E <= u + u^2 where u is not above 1/2; E < 46 always.
+    const std::uint32_t bits = core::sampling::first_bits(numbers.of_block(number), place);
+    const float u = (raised(bits + 1) - 0x1p23F) * 0x1p-16F;
+    float key = fmaf(largest, scale_2, -fast_log2(u <= 0.5F ? fmaf(u, u, u) : 46.0F));
+    key -= 2 * slack(key);
+    const bool counts =
+        largest > least && allows(largest, std::int64_t{number} * race_columns + place);
     return counts && fabsf(key) < most_bound ? key : -infinity<float>;
   }
 
@@ -209,54 +255,47 @@ struct race {
 
   /// log2 E for a token's 64 bits, within slack() of any number near it.
   __device__ static float log2_exponential(std::uint64_t bits) {
+    constexpr float ln_2 = 0.693147182F;
     const float u = (static_cast<float>(bits) + 0.5F) * 0x1p-64F;
     const float v = (static_cast<float>(~bits) + 0.5F) * 0x1p-64F;  // 1 - u
-    return log2f(u <= 0.5F ? -log1pf(-u) : -logf(v));
+    // -log(1 - u) by its series, or by a logarithm that is far enough from 0.
+    const float series = fmaf(u * u, fmaf(u, fmaf(u, 0.25F, 1.0F / 3), 0.5F), u);
+    return fast_log2(u < 0x1p-5F ? series : fast_log2(v) * -ln_2);
   }
 
-  /// Computes the keys of a block's elements that may win.
-  __device__ void look(std::int64_t first, float largest, float best, float least, runner& own,
-                       race_part& part) const {
-    const core::philox_words words = words_of(first);
-    const float most = most_raised(largest, best);
-#pragma unroll 1
-    for (int i = 0; i < race_columns; ++i) {
-      const std::uint32_t bits = core::sampling::first_bits(words, i);
-      if ((noisy && most < raised(bits)) || first + i >= row.cols) {
-        continue;
-      }
-      const float element = row.element(first + i);
-      if (element != element) {
-        part.nan = 1;
-      }
-      if (!(element >= least) || !allows(element, first + i)) {
-        continue;
-      }
-      float key = element * scale_2;
-      if (noisy) {
-        key -= log2_exponential(core::sampling::all_bits(noise, first + i, bits));
-        if (!(fabsf(key) < most_bound)) {
-          atomicAdd(&part.count, race_part::unknown);
-          continue;
-        }
-      }
-      const float near = 2 * slack(key);
-      if (key > own.key + near) {
-        own = {key, first + i, true};
-      } else if (noisy && key >= own.key - near) {
-        own = {fmaxf(key, own.key), first + i, false};
-      }
-      if (key - near / 2 > best) {
-        atomicMax(&part.best, order_key(key - near / 2));
-      }
+  /// Computes the key of a column that may win.
+  __device__ void look(const first_noise& numbers, std::int64_t column, float best, float from_best,
+                       float least, runner& own, race_part& part) const {
+    const float element = row.element(column);
+    const std::uint32_t bits = core::sampling::first_bits(
+        numbers.of_block(static_cast<std::uint32_t>(column / race_columns)),
+        static_cast<int>(column % race_columns));
+    if (!(element >= least) || most_raised(element, from_best) < raised(bits) ||
+        !allows(element, column)) {
+      return;
+    }
+    const float key =
+        element * scale_2 - log2_exponential(core::sampling::all_bits(noise, column, bits));
+    if (!(fabsf(key) < most_bound)) {
+      atomicAdd(&part.count, race_part::unknown);
+      return;
+    }
+    const float near = 2 * slack(key);
+    if (key > own.key + near) {
+      own = {key, column, true};
+    } else if (key >= own.key - near) {
+      own = {fmaxf(key, own.key), column, false};
+    }
+    if (key - near / 2 > best) {
+      atomicMax(&part.best, order_key(key - near / 2));
     }
   }
 
-  /// Columns [begin, end), begin a multiple of race_columns, by the whole block; `part`, in shared
-  /// memory, is there for all when they have synchronized.
+  /// Columns [begin, end), begin a multiple of race_columns, by a block of race_threads threads;
+  /// `part`, in shared memory, is there for all when they have synchronized.
   template <int lanes, int ahead = race_ahead<In>>
   __device__ void run(std::int64_t begin, std::int64_t end, race_part& part) const {
-    const std::int64_t step = std::int64_t{blockDim.x} * race_columns;
+    constexpr int step = race_threads * race_columns;
     const auto now = [](const std::uint32_t& shared) {
       return core::value_of_key<float>(*static_cast<const volatile std::uint32_t*>(&shared));
     };
@@ -267,8 +306,7 @@ struct race {
       }
     };
     race_block<In> blocks[ahead];
-    std::int64_t first = begin + std::int64_t{threadIdx.x} * race_columns;
-    row.load(first, step, blocks);
+    row.template load<step>(begin, blocks);
     __syncthreads();
     if (threadIdx.x == 0) {
       part.best = order_key(-infinity<float>);
@@ -277,43 +315,69 @@ struct race {
       part.nan = 0;
     }
     __syncthreads();
+    const first_noise numbers(noise);
+    auto number = static_cast<std::uint32_t>(begin / race_columns) + threadIdx.x;
     float top = -infinity<float>;
-    float floor = -infinity<float>;
-    if constexpr (limited) {
+    if (noisy) {
+      float floor = -infinity<float>;
+      if constexpr (limited) {
+#pragma unroll
+        for (int a = 0; a < ahead; ++a) {
+          top = fmaxf(top, blocks[a].largest());
+        }
+        raise(part.top, top);
+        __syncthreads();
+        floor = least(now(part.top), 0.5F);  // so that they still may when the largest has grown
+      }
+      float best = -infinity<float>;
 #pragma unroll
       for (int a = 0; a < ahead; ++a) {
-        top = fmaxf(top, blocks[a].largest());
+        best = fmaxf(best, bound(numbers, number + a * race_threads, blocks[a], floor));
       }
-      raise(part.top, top);
+      raise(part.best, best);
       __syncthreads();
-      floor = least(now(part.top), 0.5F);  // so that they still may when the largest has grown
     }
-    float best = -infinity<float>;
-#pragma unroll
-    for (int a = 0; a < ahead; ++a) {
-      best = fmaxf(best, bound(first + a * step, blocks[a], floor));
-    }
-    raise(part.best, best);
-    __syncthreads();
 
     runner own;
-    while (true) {
-      best = now(part.best);
+    for (std::int64_t first = begin;;) {
+      const float best = now(part.best);
+      const float from_best = slack(best) + 16 - best;
       const float lowest = least(limited ? now(part.top) : 0);
       unsigned candidates = 0;
 #pragma unroll
       for (int a = 0; a < ahead; ++a) {
         const float largest = blocks[a].largest();
-        candidates |=
-            may_win(first + a * step, largest, best, lowest, own.key) ? 1U << a : 0U;
-        top = fmaxf(top, largest);
+        top = max_or_nan(top, largest);
+        if (!noisy) {
+          if (largest > own.key) {
+            own = {largest, std::int64_t{number + a * race_threads} * race_columns, true};
+          }
+        } else if (!limited || largest >= lowest) {
+          const std::uint32_t bits = least_bits(numbers.of_block(number + a * race_threads));
+          candidates |= most_raised(largest, from_best) >= raised(bits) ? 1U << a : 0U;
+        }
       }
-      while (candidates != 0) {
-        const int a = lowest_bit(candidates);
-        candidates &= candidates - 1;
-        race_block<In> again;
-        row.load(first + a * step, again);
-        look(first + a * step, again.largest(), best, lowest, own, part);
+      // Blocks of candidates are looked at by as many lanes as they have columns.
+      while (true) {
+        const lane_mask waiting = ballot(candidates != 0);
+        if (waiting == 0) {
+          break;
+        }
+        const std::uint32_t next =
+            number + static_cast<std::uint32_t>(lowest_bit(candidates | 1U << 31)) * race_threads;
+        lane_mask left = waiting;
+        for (auto i = static_cast<int>(threadIdx.x % lanes) / race_columns; i > 0; --i) {
+          left &= left - 1;
+        }
+        const std::uint32_t looked = shuffle(next, left != 0 ? count((left & (~left + 1)) - 1) : 0);
+        const std::int64_t column =
+            std::int64_t{looked} * race_columns + threadIdx.x % race_columns;
+        if (left != 0 && column < row.cols) {
+          look(numbers, column, best, from_best, lowest, own, part);
+        }
+        if (count(waiting & lanes_below()) < lanes / race_columns) {
+          candidates &= candidates - 1;
+        }
       }
       if constexpr (limited) {
         if (top > now(part.top)) {
@@ -321,14 +385,28 @@ struct race {
         }
       }
       first += ahead * step;
+      number += ahead * race_threads;
       if (first >= end) {
         break;
       }
-      row.load(first, step, blocks);
+      row.template load<step>(first, blocks);
+    }
+    if (top != top) {
+      part.nan = 1;
+    } else if (noisy && top == infinity<float>) {
+      atomicAdd(&part.count, race_part::unknown);
+    }
+    raise(part.top, top);
+    if (!noisy) {
+      raise(part.best, own.key);
     }
     __syncthreads();
-    raise(part.top, top);
     if (own.column >= 0 && own.key + slack(own.key) >= now(part.best)) {
+      if (!noisy) {
+        while (!(row.element(own.column) == own.key)) {
+          ++own.column;
+        }
+      }
       const int place = atomicAdd(&part.count, own.alone ? 1 : race_part::unknown);
       if (place < race_part::most) {
         part.columns[place] = own.column;
@@ -341,14 +419,12 @@ struct race {
     namespace sampling = core::sampling;
     constexpr double infinite = std::numeric_limits<double>::infinity();
     const float element = row.element(column);
-    const auto place = static_cast<int>(column % race_columns);
-    const std::uint32_t bits = sampling::first_bits(words_of(column), place);
-    if (element != element) {
-      return {infinite, nan_column};
-    }
+    const std::uint32_t bits = sampling::first_bits(
+        sampling::first_words(noise, static_cast<std::uint32_t>(column / race_columns)),
+        static_cast<int>(column % race_columns));
     const double z = z_of(element);
     if (!(z > -infinite) || !allows(element, column) ||
-        (noisy && most_raised(element, best) < raised(bits))) {
+        (noisy && most_raised(element, slack(best) + 16 - best) < raised(bits))) {
       return {};
     }
     return {noisy && z < infinite ? sampling::key_of(z, sampling::all_bits(noise, column, bits))

@@ -14,8 +14,6 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-constexpr int race_threads = 256;
-
 /// Blocks of a race on a multiprocessor: as many as need no memory for registers.
 template <class In>
 constexpr int race_resident = sizeof(In) == 4 ? 4 : 4;

@@ -50,13 +50,13 @@ __global__ void __launch_bounds__(race_threads)
   const auto row = static_cast<std::int64_t>(blockIdx.x / static_cast<unsigned>(cut.chunks));
   const auto chunk = static_cast<int>(blockIdx.x % static_cast<unsigned>(cut.chunks));
   const auto reader = row_reader<In>::of(source.row(row), source.cols);
-  constexpr int ahead = 2 * race_ahead<In>;
-  constexpr std::int64_t step = std::int64_t{race_threads} * race_columns;
+  constexpr int ahead = race_ahead<In>;
+  constexpr int step = race_threads * race_columns;
   float top = -infinity<float>;
-  for (std::int64_t first = cut.begin(chunk) + std::int64_t{threadIdx.x} * race_columns;
-       first < cut.end(chunk, source.cols); first += ahead * step) {
+  for (std::int64_t first = cut.begin(chunk); first < cut.end(chunk, source.cols);
+       first += ahead * step) {
     race_block<In> blocks[ahead];
-    reader.load(first, step, blocks);
+    reader.template load<step>(first, blocks);
 #pragma unroll
     for (int a = 0; a < ahead; ++a) {
       top = max_or_nan(top, blocks[a].largest());

@@ -18,12 +18,10 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// Two blocks of a multiprocessor need no memory for registers then.
-constexpr int round_threads = 256;
 constexpr int round_ahead = 2;
 
 struct round_memory {
-  finish_memory<round_threads> race;
+  finish_memory<race_threads> race;
   measure_memory measure;
   core::sampling::runner winner;
   // What the rounds share of their row, to leave the passes their registers.
@@ -254,7 +252,7 @@ __device__ inline double log_of_winner(const row_reader<In>& row, const sample_w
 
 /// What judge_rows left of rows of the way sample_way::rounds, which had the first `judged` draws.
 template <int lanes, class In>
-__global__ void __launch_bounds__(round_threads, least_resident(2))
+__global__ void __launch_bounds__(race_threads, least_resident(2))
     sample_in_rounds(const row_source<In> source, const core::sample_problem given,
                      const sample_ways ways, const first_round* firsts, std::int64_t judged,
                      const raw_row* raws) {

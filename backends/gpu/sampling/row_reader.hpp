@@ -14,6 +14,7 @@ namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
 constexpr int race_columns = core::sampling::block_tokens;  ///< consecutive ones of a thread
+constexpr int race_threads = 256;                           ///< of a block that goes through a row
 
 /// race_columns elements, of which most are never looked at one by one.
 template <class In>
@@ -89,12 +90,25 @@ struct row_reader {
       }
     }
   }
-  /// Those from first on, from first + step on, and so on.
-  template <int times>
-  __device__ void load(std::int64_t first, std::int64_t step, race_block<In> (&to)[times]) const {
+  /// A thread's share of the columns from `first` on: its blocks are `step` columns apart.
+  template <int step, int times>
+  __device__ void load(std::int64_t first, race_block<In> (&to)[times]) const {
+    constexpr int width = vector_width<In>;
+    const std::int64_t own = first + std::int64_t{threadIdx.x} * race_columns;
+    if (in_vectors && first + times * step <= cols) {
+      const auto* const from = reinterpret_cast<const block16*>(x + own);
+#pragma unroll
+      for (int a = 0; a < times; ++a) {
+#pragma unroll
+        for (int v = 0; v < race_columns / width; ++v) {
+          to[a].vectors[v] = load_vector<true>(from + a * (step / width) + v);
+        }
+      }
+      return;
+    }
 #pragma unroll
     for (int a = 0; a < times; ++a) {
-      load(first + a * step, to[a]);
+      load(own + a * step, to[a]);
     }
   }
   [[nodiscard]] __device__ float element(std::int64_t column) const { return widen(x[column]); }
@@ -110,16 +124,12 @@ struct masked_reader {
   __device__ static masked_reader of(const row_reader<In>& row, const kept_columns& kept) {
     return {row, kept, row.cols};
   }
-  __device__ void load(std::int64_t first, race_block<In>& to) const {
-    race_block<In> once[1] = {};
-    load(first, 0, once);
-    to = once[0];
-  }
   /// What is removed whole is not read.
-  template <int times>
-  __device__ void load(std::int64_t first, std::int64_t step, race_block<In> (&to)[times]) const {
+  template <int step, int times>
+  __device__ void load(std::int64_t first, race_block<In> (&to)[times]) const {
+    const std::int64_t own = first + std::int64_t{threadIdx.x} * race_columns;
     std::uint32_t bits[times];
-    find(first, step, bits);
+    find<step>(own, bits);
 #pragma unroll
     for (int a = 0; a < times; ++a) {
 #pragma unroll
@@ -127,7 +137,7 @@ struct masked_reader {
         vector = no_elements<In>();
       }
       if (bits[a] != 0) {
-        row.load(first + a * step, to[a]);
+        row.load(own + a * step, to[a]);
       }
     }
 #pragma unroll
@@ -137,13 +147,13 @@ struct masked_reader {
   }
   [[nodiscard]] __device__ float element(std::int64_t column) const {
     std::uint32_t bits[1];
-    find(column / race_columns * race_columns, 0, bits);
+    find<0>(column / race_columns * race_columns, bits);
     return (bits[0] >> column % race_columns & 1U) != 0 ? row.element(column) : -infinity<float>;
   }
 
  private:
-  template <int times>
-  __device__ void find(std::int64_t first, std::int64_t step, std::uint32_t (&bits)[times]) const {
+  template <int step, int times>
+  __device__ void find(std::int64_t first, std::uint32_t (&bits)[times]) const {
     static_assert(race_columns == 8);
     const auto number = [&](int a) { return static_cast<int>((first + a * step) / race_columns); };
     kept.template find<race_columns>(bits, number, [&](int a) { return first + a * step < cols; });
