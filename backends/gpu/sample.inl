@@ -54,15 +54,10 @@ void run_by_block(executor& on, const core::sample_problem& p, const sample_ways
                 row_source<In>::of(p.x), p, ways);
 }
 
-/// Enough chunks of `rows` rows for the device to be full of them.
+/// Blocks that the device is full of.
 template <class In>
-race_cut cut_rows(const executor& on, std::int64_t rows, std::int64_t cols) {
-  constexpr std::int64_t step = std::int64_t{race_threads} * race_columns * race_ahead<In>;
-  const std::int64_t steps = std::max<std::int64_t>(divide_up(cols, step), 1);
-  const std::int64_t blocks = std::int64_t{race_resident<In>} * on.properties.multiprocessors;
-  const std::int64_t each =
-      divide_up(steps, std::clamp<std::int64_t>(blocks / std::max<std::int64_t>(rows, 1), 1, steps));
-  return {static_cast<int>(divide_up(steps, each)), each * step};
+int race_blocks(const executor& on) {
+  return race_resident<In> * on.properties.multiprocessors;
 }
 
 /// Rows in f32 arithmetic, whose ways are several.
@@ -78,10 +73,19 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
   const bool limited = o.min_ps.data != nullptr || o.min_p > 0;
   const bool measures = o.top_ps.data != nullptr || o.top_p < 1 || o.top_ks.data != nullptr ||
                         o.top_k > 0;
-  const std::int64_t raced =
-      has_race || has_rounds ? std::min(p.tokens.cols, sample_ways::most_draws_raced) : 0;
-  const race_cut cut = cut_rows<In>(on, rows * raced, p.x.cols);
-  const race_cut raw_cut = cut_rows<In>(on, rows, p.x.cols);
+  // Draws whose races are cut into chunks.
+  const std::int64_t raced = (has_race || has_rounds) && ways.few_draws ? rows * p.tokens.cols : 0;
+  // Most draws end with the first round: a second one is worth its launches for many of them, or
+  // where chunks did not know the largest element that they are limited by.
+  constexpr std::int64_t many = 16;
+  const bool again = has_rounds && (limited || raced >= many);
+  const int blocks = race_blocks<In>(on);
+  const auto cut_for = [&](std::int64_t count) {
+    return race_cut::of<In>(p.x.cols, blocks / std::max<std::int64_t>(count, 1));
+  };
+  const race_cut cut = cut_for(raced);
+  const race_cut raw_cut = cut_for(rows);
+  const std::int64_t most_parts = std::max<std::int64_t>(raced * cut.chunks, again ? blocks : 0);
 
   // Their addresses are multiples of 16.
   std::size_t bytes = 0;
@@ -92,16 +96,22 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
   };
   const std::size_t raws_at = take(has_raws ? rows : 0, sizeof(raw_row));
   const std::size_t raw_parts_at = take(has_raws ? rows * raw_cut.chunks : 0, sizeof(raw_part));
-  const std::size_t parts_at = take(rows * raced * cut.chunks, sizeof(race_part));
-  const std::size_t measures_at =
-      take(has_rounds && measures ? rows * raced * cut.chunks : 0, sizeof(near_measure));
-  const std::size_t firsts_at = take(has_rounds ? rows * raced : 0, sizeof(first_round));
+  const std::size_t parts_at = take(raced > 0 ? most_parts : 0, sizeof(race_part));
+  const std::int64_t judged = has_rounds ? raced : 0;
+  const std::size_t measures_at = take(judged > 0 && measures ? most_parts : 0, sizeof(near_measure));
+  const std::size_t states_at = take(judged, sizeof(draw_state));
+  const std::size_t numbers_at = take(2 * judged, sizeof(std::int64_t));
+  const std::size_t counts_at = take(judged > 0 ? 2 : 0, sizeof(int));
   std::byte* const memory = static_cast<std::byte*>(on.scratch.at_least(bytes));
   auto* const raws = reinterpret_cast<raw_row*>(memory + raws_at);
   auto* const raw_parts = reinterpret_cast<raw_part*>(memory + raw_parts_at);
   auto* const parts = reinterpret_cast<race_part*>(memory + parts_at);
   auto* const measured = reinterpret_cast<near_measure*>(memory + measures_at);
-  auto* const firsts = reinterpret_cast<first_round*>(memory + firsts_at);
+  auto* const states = reinterpret_cast<draw_state*>(memory + states_at);
+  auto* const numbers = reinterpret_cast<std::int64_t*>(memory + numbers_at);
+  auto* const counts = judged > 0 ? reinterpret_cast<int*>(memory + counts_at) : nullptr;
+  const draw_list left = {numbers, counts};
+  const draw_list left_again = {numbers + judged, counts + 1};
 
   const auto source = row_source<In>::of(p.x);
   with_lanes(on.properties.lanes, [&](auto lanes) {
@@ -116,14 +126,16 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
       p.options.top_indices = {};
       p.options.top_log_probabilities = {};
     }
+    const race_work first = {cut, raced, {}, blocks};
     const auto race = [&](const auto& reading, auto is_limited) {
       using rows_type = std::remove_cvref_t<decltype(reading)>;
       if (raced > 0) {
         launch_grid(on.stream, race_chunks<lanes(), is_limited(), In, rows_type>,
-                    rows * raced * cut.chunks, race_threads, source, p, ways, cut, parts, reading);
+                    raced * cut.chunks, race_threads, source, p, ways, first, nullptr, parts,
+                    counts, reading);
       }
       if (has_race) {
-        launch_next(on.stream, race_finish<In, rows_type>, rows * raced, race_threads, 0, source, p,
+        launch_next(on.stream, race_finish<In, rows_type>, raced, finish_threads, 0, source, p,
                     ways, cut, parts, raws, reading);
       }
     };
@@ -134,18 +146,33 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
     } else {
       race(whole_rows<In>{}, std::false_type());
     }
-    if (has_rounds) {
-      if (raced > 0 && measures) {
-        launch_next(on.stream, measure_chunks<lanes(), In>, rows * raced * cut.chunks, race_threads,
-                    0, source, p, ways, cut, parts, measured);
-      }
-      if (raced > 0) {
-        launch_next(on.stream, judge_rows<lanes(), In>, rows * raced, race_threads, 0, source, p,
-                    ways, cut, parts, measured, firsts, raws);
-      }
-      launch_next(on.stream, sample_in_rounds<lanes(), In>, rows, race_threads, 0, source, p, ways,
-                  firsts, raced, raws);
+    if (!has_rounds) {
+      return;
     }
+    const auto judge = [&](const race_work& work, std::int64_t grid, const draw_state* before,
+                           const draw_list& next) {
+      if (measures) {
+        launch_next(on.stream, measure_chunks<lanes(), In>, grid, race_threads, 0, source, p, ways,
+                    work, before, parts, measured);
+      }
+      launch_next(on.stream, judge_draws<lanes(), In>, std::min<std::int64_t>(raced, grid),
+                  race_threads, 0, source, p, ways, work, parts, measured, states,
+                  before == nullptr, next, raws);
+    };
+    race_work last = {cut, rows * std::max<std::int64_t>(p.tokens.cols, 1), {}, blocks};
+    if (raced > 0) {
+      judge(first, raced * cut.chunks, nullptr, left);
+      last.list = left;
+      if (again) {
+        launch_next(on.stream, race_chunks<lanes(), true, In, whole_rows<In>>, blocks, race_threads,
+                    0, source, p, ways, last, states, parts, nullptr, whole_rows<In>{});
+        judge(last, blocks, states, left_again);
+        last.list = left_again;
+      }
+    }
+    launch_next(on.stream, sample_in_rounds<lanes(), In>,
+                std::min<std::int64_t>(last.draws, 2 * on.properties.multiprocessors), race_threads,
+                0, source, p, ways, last, raced > 0 ? states : nullptr, raws);
   });
   if (lists.values.data != nullptr) {
     launch_grid(on.stream, sample_from_lists<In>, rows, list_threads, p, ways, lists, raws);

@@ -292,9 +292,11 @@ struct race {
   }
 
   /// Columns [begin, end), begin a multiple of race_columns, by a block of race_threads threads;
-  /// `part`, in shared memory, is there for all when they have synchronized.
+  /// `part`, in shared memory, is there for all when they have synchronized. `known`: an element of
+  /// the row, the larger the better for a race that is limited by depth.
   template <int lanes, int ahead = race_ahead<In>>
-  __device__ void run(std::int64_t begin, std::int64_t end, race_part& part) const {
+  __device__ void run(std::int64_t begin, std::int64_t end, race_part& part,
+                      float known = -infinity<float>) const {
     constexpr int step = race_threads * race_columns;
     const auto now = [](const std::uint32_t& shared) {
       return core::value_of_key<float>(*static_cast<const volatile std::uint32_t*>(&shared));
@@ -310,7 +312,7 @@ struct race {
     __syncthreads();
     if (threadIdx.x == 0) {
       part.best = order_key(-infinity<float>);
-      part.top = order_key(-infinity<float>);
+      part.top = order_key(known);
       part.count = 0;
       part.nan = 0;
     }
@@ -339,22 +341,31 @@ struct race {
     }
 
     runner own;
-    for (std::int64_t first = begin;;) {
+    for (std::int64_t first = begin; first < end || first == begin;) {
       const float best = now(part.best);
       const float from_best = slack(best) + 16 - best;
       const float lowest = least(limited ? now(part.top) : 0);
+      float largest[ahead];
+#pragma unroll
+      for (int a = 0; a < ahead; ++a) {
+        largest[a] = blocks[a].largest();
+        top = max_or_nan(top, largest[a]);
+      }
+      // That is all that is asked of most blocks; the next ones come meanwhile.
+      first += ahead * step;
+      if (first < end) {
+        row.template load<step>(first, blocks);
+      }
       unsigned candidates = 0;
 #pragma unroll
       for (int a = 0; a < ahead; ++a) {
-        const float largest = blocks[a].largest();
-        top = max_or_nan(top, largest);
         if (!noisy) {
-          if (largest > own.key) {
-            own = {largest, std::int64_t{number + a * race_threads} * race_columns, true};
+          if (largest[a] > own.key) {
+            own = {largest[a], std::int64_t{number + a * race_threads} * race_columns, true};
           }
-        } else if (!limited || largest >= lowest) {
+        } else if (!limited || largest[a] >= lowest) {
           const std::uint32_t bits = least_bits(numbers.of_block(number + a * race_threads));
-          candidates |= most_raised(largest, from_best) >= raised(bits) ? 1U << a : 0U;
+          candidates |= most_raised(largest[a], from_best) >= raised(bits) ? 1U << a : 0U;
         }
       }
       // Blocks of candidates are looked at by as many lanes as they have columns.
@@ -384,12 +395,7 @@ struct race {
           atomicMax(&part.top, order_key(top));
         }
       }
-      first += ahead * step;
       number += ahead * race_threads;
-      if (first >= end) {
-        break;
-      }
-      row.template load<step>(first, blocks);
     }
     if (top != top) {
       part.nan = 1;

@@ -18,16 +18,64 @@ inline namespace SOFTFOLD_BACKEND {
 template <class In>
 constexpr int race_resident = sizeof(In) == 4 ? 4 : 4;
 
-/// How rows are cut for a race: block b has chunk b % chunks of row b / chunks % rows of draw
-/// b / chunks / rows.
+/// How rows are cut for a race.
 struct race_cut {
   int chunks;
   std::int64_t columns;  ///< of a chunk
 
+  /// Into so many chunks at most, of whole steps of a block.
+  template <class In>
+  SOFTFOLD_HD static race_cut of(std::int64_t cols, std::int64_t most) {
+    constexpr std::int64_t step = std::int64_t{race_threads} * race_columns * race_ahead<In>;
+    const std::int64_t steps = cols > step ? (cols + step - 1) / step : 1;
+    const std::int64_t chunks = most < 1 ? 1 : most < steps ? most : steps;
+    const std::int64_t each = (steps + chunks - 1) / chunks;
+    return {static_cast<int>((steps + each - 1) / each), each * step};
+  }
   [[nodiscard]] __device__ std::int64_t begin(int chunk) const { return chunk * columns; }
   [[nodiscard]] __device__ std::int64_t end(int chunk, std::int64_t cols) const {
     return begin(chunk) + columns < cols ? begin(chunk) + columns : cols;
   }
+};
+
+/// Draws that race: their numbers are draw * rows + row.
+struct draw_list {
+  std::int64_t* numbers;
+  int* count;
+
+  __device__ void append(std::int64_t number) const { numbers[atomicAdd(count, 1)] = number; }
+};
+
+/// The draws of a race: all, or those of a list, of which a device's blocks have the more chunks
+/// the fewer there are.
+struct race_work {
+  race_cut cut;
+  std::int64_t draws;
+  draw_list list;  ///< without numbers: all
+  int blocks;
+
+  [[nodiscard]] __device__ std::int64_t count() const {
+    return list.numbers == nullptr ? draws : *list.count;
+  }
+  template <class In>
+  [[nodiscard]] __device__ race_cut cut_of(std::int64_t count, std::int64_t cols) const {
+    return list.numbers == nullptr || count == 0 ? cut : race_cut::of<In>(cols, blocks / count);
+  }
+  [[nodiscard]] __device__ std::int64_t number(std::int64_t i) const {
+    return list.numbers == nullptr ? i : list.numbers[i];
+  }
+};
+
+/// Whether the filters keep a race's winner, as far as is known.
+enum class verdict : std::uint8_t { kept, removed, unknown };
+
+/// What the rounds so far found of a draw.
+struct draw_state {
+  std::int64_t winner = -1;  ///< of the last race
+  float top = 0;             ///< the row's largest element
+  core::sampling::row_kind kind = core::sampling::row_kind::ordinary;
+  verdict judged = verdict::unknown;  ///< the winner
+  bool done = false;                  ///< the token is written
 };
 
 /// What race_chunks reads rows with: as they are, or with what is removed.
@@ -51,34 +99,55 @@ struct masked_rows {
   }
 };
 
-/// `limited`: some rows have a min-p.
+/// `limited`: some rows have a min-p, or draws go into another round, whose `states` these are.
+/// `counts`: of the lists of draws for further rounds, or null.
 template <int lanes, bool limited, class In, class Rows>
 __global__ void __launch_bounds__(race_threads, least_resident(Rows::resident))
     race_chunks(const row_source<In> source, const core::sample_problem problem,
-                const sample_ways ways, const race_cut cut, race_part* parts, const Rows rows) {
+                const sample_ways ways, const race_work work, const draw_state* states,
+                race_part* parts, int* counts, const Rows rows) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
   }
   __shared__ uninitialised<race_part> part;
+  wait_for_launch_before();
   let_next_begin();
-  const auto number = static_cast<std::int64_t>(blockIdx.x / static_cast<unsigned>(cut.chunks));
-  const auto chunk = static_cast<int>(blockIdx.x % static_cast<unsigned>(cut.chunks));
-  const std::int64_t row = number % source.rows;
-  const core::sampling::parameters p = core::sampling::parameters_of(problem.options, row);
-  if (!ways.races(ways.way_of(p))) {
-    return;
+  if (blockIdx.x == 0 && threadIdx.x == 0 && counts != nullptr) {
+    counts[0] = 0;
+    counts[1] = 0;
   }
-  const auto reader = rows.reader(source, row);
-  using racer = race<In, limited, decltype(rows.reader(source, row))>;
-  race_limits limits;
-  if constexpr (limited) {
-    limits.depth = core::sampling::min_p_depth(p.min_p);
-  }
-  racer::of(reader, p, number / source.rows, limits)
-      .template run<lanes>(cut.begin(chunk), cut.end(chunk, source.cols), part.get());
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    parts[blockIdx.x] = part.get();
+  const std::int64_t count = work.count();
+  const race_cut cut = work.template cut_of<In>(count, source.cols);
+  for (std::int64_t b = blockIdx.x; b < count * cut.chunks; b += gridDim.x) {
+    const std::int64_t number = work.number(b / cut.chunks);
+    const auto chunk = static_cast<int>(b % cut.chunks);
+    const std::int64_t row = number % source.rows;
+    const core::sampling::parameters p = core::sampling::parameters_of(problem.options, row);
+    if (!ways.races(ways.way_of(p))) {
+      continue;
+    }
+    const auto reader = rows.reader(source, row);
+    race_limits limits;
+    float known = -infinity<float>;
+    if constexpr (limited) {
+      limits.depth = core::sampling::min_p_depth(p.min_p);
+      if (states != nullptr) {
+        const draw_state& state = states[number];
+        if (state.judged != verdict::removed) {
+          continue;
+        }
+        limits.column = state.winner;
+        limits.x = reader.element(state.winner);
+        known = state.top;
+      }
+    }
+    race<In, limited, decltype(rows.reader(source, row))>::of(reader, p, number / source.rows,
+                                                               limits)
+        .template run<lanes>(cut.begin(chunk), cut.end(chunk, source.cols), part.get(), known);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      parts[b] = part.get();
+    }
   }
 }
 
@@ -190,13 +259,15 @@ __device__ inline core::sampling::runner best_of_parts(const Race& race,
   return memory.winner;
 }
 
+constexpr int finish_threads = 128;
+
 /// The tokens of rows without filters.
 template <class In, class Rows>
-__global__ void __launch_bounds__(race_threads)
+__global__ void __launch_bounds__(finish_threads)
     race_finish(const row_source<In> source, const core::sample_problem problem,
                 const sample_ways ways, const race_cut cut, const race_part* parts,
                 const raw_row* raws, const Rows rows) {
-  __shared__ uninitialised<finish_memory<race_threads>> shared;
+  __shared__ uninitialised<finish_memory<finish_threads>> shared;
   wait_for_launch_before();
   let_next_begin();
   const std::int64_t draw = blockIdx.x / source.rows;

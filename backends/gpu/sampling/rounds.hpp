@@ -57,13 +57,25 @@ __device__ inline row_measure<In> measure_of(const row_reader<In>& row,
           top};
 }
 
-/// What stands before the first race's winner, chunk by chunk, of the rows whose filters ask for
-/// it.
+/// The race whose parts a round looks at; `states`: of the rounds before it, or null.
+template <class In>
+__device__ inline race<In, true> race_of(const row_reader<In>& row,
+                                         const core::sampling::parameters& p, std::int64_t draw,
+                                         const draw_state* states, std::int64_t number) {
+  race_limits limits;
+  if (states != nullptr) {
+    limits.column = states[number].winner;
+    limits.x = row.element(limits.column);
+  }
+  return race<In, true>::of(row, p, draw, limits);
+}
+
+/// What stands before a race's winners, chunk by chunk, of the rows whose filters ask for it.
 template <int lanes, class In>
-__global__ void __launch_bounds__(race_threads, least_resident(4))
+__global__ void __launch_bounds__(race_threads, least_resident(3))
     measure_chunks(const row_source<In> source, const core::sample_problem problem,
-                   const sample_ways ways, const race_cut cut, const race_part* parts,
-                   near_measure* measures) {
+                   const sample_ways ways, const race_work work, const draw_state* states,
+                   const race_part* parts, near_measure* measures) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
   }
@@ -72,32 +84,34 @@ __global__ void __launch_bounds__(race_threads, least_resident(4))
   __shared__ uninitialised<measure_memory> measured;
   wait_for_launch_before();
   let_next_begin();
-  const auto number = static_cast<std::int64_t>(blockIdx.x / static_cast<unsigned>(cut.chunks));
-  const auto chunk = static_cast<int>(blockIdx.x % static_cast<unsigned>(cut.chunks));
-  const std::int64_t row = number % source.rows;
-  const sampling::parameters p = sampling::parameters_of(problem.options, row);
   const bool joint = problem.options.order == filter_order::joint;
-  if (ways.way_of(p) != sample_way::rounds || p.temperature == 0 ||
-      !measures_nearly(p, joint, source.cols)) {
-    return;
-  }
-  const auto reader = row_reader<In>::of(source.row(row), source.cols);
-  gather_parts(parts + number * cut.chunks, cut, source.cols, shared.get());
-  const sampling::runner winner =
-      best_of_parts(race<In, false>::of(reader, p, number / source.rows), shared.get());
-  if (kind_of(winner) != sampling::row_kind::ordinary) {
-    return;
-  }
-  const near_measure own =
-      measure_of(reader, p, joint, core::value_of_key<float>(shared.get().top), winner.column)
-          .template nearly<lanes>(cut.begin(chunk), cut.end(chunk, source.cols), measured.get());
-  if (threadIdx.x == 0) {
-    measures[blockIdx.x] = own;
+  const std::int64_t count = work.count();
+  const race_cut cut = work.template cut_of<In>(count, source.cols);
+  for (std::int64_t b = blockIdx.x; b < count * cut.chunks; b += gridDim.x) {
+    const std::int64_t number = work.number(b / cut.chunks);
+    const auto chunk = static_cast<int>(b % cut.chunks);
+    const std::int64_t row = number % source.rows;
+    const sampling::parameters p = sampling::parameters_of(problem.options, row);
+    if (ways.way_of(p) != sample_way::rounds || p.temperature == 0 ||
+        !measures_nearly(p, joint, source.cols) ||
+        (states != nullptr && states[number].judged != verdict::removed)) {
+      continue;
+    }
+    const auto reader = row_reader<In>::of(source.row(row), source.cols);
+    gather_parts(parts + b / cut.chunks * cut.chunks, cut, source.cols, shared.get());
+    const sampling::runner winner =
+        best_of_parts(race_of(reader, p, number / source.rows, states, number), shared.get());
+    if (kind_of(winner) != sampling::row_kind::ordinary) {
+      continue;
+    }
+    const near_measure own =
+        measure_of(reader, p, joint, core::value_of_key<float>(shared.get().top), winner.column)
+            .template nearly<lanes>(cut.begin(chunk), cut.end(chunk, source.cols), measured.get());
+    if (threadIdx.x == 0) {
+      measures[b] = own;
+    }
   }
 }
-
-/// Whether the filters keep a race's winner, as far as is known.
-enum class verdict : std::uint8_t { kept, removed, unknown };
 
 /// By min-p; kept is only what no other filter cuts.
 template <class In>
@@ -123,21 +137,13 @@ __device__ inline verdict judge_nearly(const near_measure& near,
                                                                     : verdict::unknown;
 }
 
-/// What chunks know of a draw's first race.
-struct first_round {
-  std::int64_t winner = -1;
-  float top = 0;  ///< the row's largest element
-  core::sampling::row_kind kind = core::sampling::row_kind::ordinary;
-  verdict judged = verdict::unknown;
-  bool done = false;  ///< the token is written
-};
-
-/// Ends the draws whose first winner is kept.
+/// Ends the draws whose winner is kept; `next`: the others.
 template <int lanes, class In>
 __global__ void __launch_bounds__(race_threads, least_resident(3))
-    judge_rows(const row_source<In> source, const core::sample_problem problem,
-               const sample_ways ways, const race_cut cut, const race_part* parts,
-               const near_measure* measures, first_round* firsts, const raw_row* raws) {
+    judge_draws(const row_source<In> source, const core::sample_problem problem,
+                const sample_ways ways, const race_work work, const race_part* parts,
+                const near_measure* measures, draw_state* states, bool is_first,
+                const draw_list next, const raw_row* raws) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
   }
@@ -146,38 +152,52 @@ __global__ void __launch_bounds__(race_threads, least_resident(3))
   __shared__ uninitialised<measure_memory> measured;
   wait_for_launch_before();
   let_next_begin();
-  const std::int64_t draw = blockIdx.x / source.rows;
-  const std::int64_t row = blockIdx.x % source.rows;
-  const sampling::parameters p = sampling::parameters_of(problem.options, row);
-  if (ways.way_of(p) != sample_way::rounds) {
-    return;
-  }
   const bool joint = problem.options.order == filter_order::joint;
-  const auto reader = row_reader<In>::of(source.row(row), source.cols);
-  gather_parts(parts + std::int64_t{blockIdx.x} * cut.chunks, cut, source.cols, shared.get());
-  const sampling::runner winner =
-      best_of_parts(race<In, false>::of(reader, p, draw), shared.get());
-  const float top = core::value_of_key<float>(shared.get().top);
-  const sampling::row_kind kind = kind_of(winner);
-  verdict judged = verdict::kept;
-  if (kind == sampling::row_kind::ordinary && p.temperature != 0) {
-    judged = judge_by_depth(measure_of(reader, p, joint, top, winner.column), p);
-    if (judged == verdict::unknown && measures_nearly(p, joint, source.cols)) {
-      const near_measure* const of_chunks = measures + std::int64_t{blockIdx.x} * cut.chunks;
-      near_measure near = {};
-      for (auto i = static_cast<int>(threadIdx.x); i < cut.chunks; i += race_threads) {
-        near.before += of_chunks[i].before;
-        near.whole += of_chunks[i].whole;
-        near.before_count += of_chunks[i].before_count;
-      }
-      judged = judge_nearly(sum_over_block<lanes>(near, measured.get()), p, source.cols);
+  const std::int64_t count = work.count();
+  const race_cut cut = work.template cut_of<In>(count, source.cols);
+  for (std::int64_t i = blockIdx.x; i < count; i += gridDim.x) {
+    const std::int64_t number = work.number(i);
+    const std::int64_t row = number % source.rows;
+    const sampling::parameters p = sampling::parameters_of(problem.options, row);
+    if (ways.way_of(p) != sample_way::rounds) {
+      continue;
     }
-  }
-  if (threadIdx.x == 0) {
-    const bool done = judged == verdict::kept && !ways.wants_kept;
-    firsts[blockIdx.x] = {winner.column, top, kind, judged, done};
-    if (done) {
-      write_drawn<In>(problem, row, draw, winner, kind, 0, raws);
+    const draw_state* const before = is_first ? nullptr : states;
+    if (before != nullptr && before[number].judged != verdict::removed) {
+      if (threadIdx.x == 0) {
+        next.append(number);
+      }
+      continue;
+    }
+    const auto reader = row_reader<In>::of(source.row(row), source.cols);
+    gather_parts(parts + i * cut.chunks, cut, source.cols, shared.get());
+    const sampling::runner winner =
+        best_of_parts(race_of(reader, p, number / source.rows, before, number), shared.get());
+    const float top = core::value_of_key<float>(shared.get().top);
+    const sampling::row_kind kind = kind_of(winner);
+    verdict judged = verdict::kept;
+    if (kind == sampling::row_kind::ordinary && p.temperature != 0) {
+      judged = judge_by_depth(measure_of(reader, p, joint, top, winner.column), p);
+      if (judged == verdict::unknown && measures_nearly(p, joint, source.cols)) {
+        near_measure near = {};
+        for (auto j = static_cast<int>(threadIdx.x); j < cut.chunks; j += race_threads) {
+          const near_measure& of_chunk = measures[i * cut.chunks + j];
+          near.before += of_chunk.before;
+          near.whole += of_chunk.whole;
+          near.before_count += of_chunk.before_count;
+        }
+        judged = judge_nearly(sum_over_block<lanes>(near, measured.get()), p, source.cols);
+      }
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      const bool done = judged == verdict::kept && !ways.wants_kept;
+      states[number] = {winner.column, top, kind, judged, done};
+      if (done) {
+        write_drawn<In>(problem, row, number / source.rows, winner, kind, 0, raws);
+      } else {
+        next.append(number);
+      }
     }
   }
 }
@@ -250,11 +270,11 @@ __device__ inline double log_of_winner(const row_reader<In>& row, const sample_w
   return sampling::log_probability(memory.numbers.largest, z, memory.numbers.kept_weight);
 }
 
-/// What judge_rows left of rows of the way sample_way::rounds, which had the first `judged` draws.
+/// The draws of a list, whose states these are, or all, which have none.
 template <int lanes, class In>
 __global__ void __launch_bounds__(race_threads, least_resident(2))
     sample_in_rounds(const row_source<In> source, const core::sample_problem given,
-                     const sample_ways ways, const first_round* firsts, std::int64_t judged,
+                     const sample_ways ways, const race_work work, const draw_state* states,
                      const raw_row* raws) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
@@ -262,43 +282,43 @@ __global__ void __launch_bounds__(race_threads, least_resident(2))
   namespace sampling = core::sampling;
   __shared__ uninitialised<round_memory> shared;
   round_memory& memory = shared.get();
-  const std::int64_t row = blockIdx.x;
-  wait_for_launch_before();
-  {
-    const sampling::parameters p = sampling::parameters_of(given.options, row);
-    if (ways.way_of(p) != sample_way::rounds) {
-      return;
-    }
-    if (threadIdx.x == 0) {
-      memory.parameters = p;
-      memory.numbers = sampling::row_numbers{};
-    }
-  }
-  const sampling::parameters& p = memory.parameters;
   sampling::row_numbers& numbers = memory.numbers;
-  const auto reader = row_reader<In>::of(source.row(row), source.cols);
+  const sampling::parameters& p = memory.parameters;
   const bool joint = given.options.order == filter_order::joint;
-  for (std::int64_t draw = 0; draw < given.tokens.cols || draw == 0; ++draw) {
-    first_round first;
-    bool is_raced = draw < judged;
-    if (is_raced) {
-      first = firsts[draw * source.rows + row];
-      if (first.done) {
-        continue;
-      }
-    }
+  wait_for_launch_before();
+  const std::int64_t count = work.count();
+  for (std::int64_t i = blockIdx.x; i < count; i += gridDim.x) {
+    const std::int64_t number = work.number(i);
+    const std::int64_t row = number % source.rows;
+    const std::int64_t draw = number / source.rows;
+    const auto reader = row_reader<In>::of(source.row(row), source.cols);
     __syncthreads();
     if (threadIdx.x == 0) {
-      memory.limits = {.depth = sampling::min_p_depth(p.min_p)};
-      memory.winner.column = first.winner;
-      numbers.largest_x = static_cast<double>(first.top);
-      numbers.kind = first.kind;
+      memory.parameters = sampling::parameters_of(given.options, row);
+      memory.numbers = sampling::row_numbers{};
+      memory.limits = {.depth = sampling::min_p_depth(memory.parameters.min_p)};
     }
     __syncthreads();
+    if (ways.way_of(p) != sample_way::rounds) {
+      continue;
+    }
+    draw_state state;
+    bool is_raced = states != nullptr;
+    if (is_raced) {
+      state = states[number];
+      if (threadIdx.x == 0) {
+        memory.winner.column = state.winner;
+        numbers.largest_x = static_cast<double>(state.top);
+        numbers.kind = state.kind;
+      }
+      __syncthreads();
+    }
     for (bool is_first = true;; is_first = false) {
       if (!is_raced) {
         const auto racer = race<In, true>::of(reader, p, draw, memory.limits);
-        racer.template run<lanes, round_ahead>(0, source.cols, memory.race.parts[0]);
+        racer.template run<lanes, round_ahead>(
+            0, source.cols, memory.race.parts[0],
+            is_first ? -infinity<float> : static_cast<float>(numbers.largest_x));
         take_part(source.cols, memory.race);
         const sampling::runner winner = best_of_parts(racer, memory.race);
         if (threadIdx.x == 0) {
@@ -311,7 +331,7 @@ __global__ void __launch_bounds__(race_threads, least_resident(2))
         __syncthreads();
       }
       if (numbers.kind != sampling::row_kind::ordinary || p.temperature == 0 ||
-          keeps_winner<lanes>(reader, joint, is_raced ? first.judged : verdict::unknown, memory)) {
+          keeps_winner<lanes>(reader, joint, is_raced ? state.judged : verdict::unknown, memory)) {
         break;
       }
       is_raced = false;
