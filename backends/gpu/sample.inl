@@ -156,10 +156,10 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
                     work, before, parts, measured);
       }
       launch_next(on.stream, judge_draws<lanes(), In>, std::min<std::int64_t>(raced, grid),
-                  race_threads, 0, source, p, ways, work, parts, measured, states,
+                  finish_threads, 0, source, p, ways, work, parts, measured, states,
                   before == nullptr, next, raws);
     };
-    race_work last = {cut, rows * std::max<std::int64_t>(p.tokens.cols, 1), {}, blocks};
+    race_work last = {cut, rows, {}, blocks};
     if (raced > 0) {
       judge(first, raced * cut.chunks, nullptr, left);
       last.list = left;
@@ -171,8 +171,8 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
       }
     }
     launch_next(on.stream, sample_in_rounds<lanes(), In>,
-                std::min<std::int64_t>(last.draws, 2 * on.properties.multiprocessors), race_threads,
-                0, source, p, ways, last, raced > 0 ? states : nullptr, raws);
+                std::min<std::int64_t>(std::max(rows, raced), 2 * on.properties.multiprocessors),
+                race_threads, 0, source, p, ways, last, raced > 0 ? states : nullptr, raws);
   });
   if (lists.values.data != nullptr) {
     launch_grid(on.stream, sample_from_lists<In>, rows, list_threads, p, ways, lists, raws);

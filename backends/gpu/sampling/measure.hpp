@@ -152,9 +152,10 @@ struct row_measure {
     const auto scale_2 = static_cast<float>(scale) * log2_e;
     near_measure own = {};
     constexpr int step = race_threads * race_columns;
+    race_block<In> blocks[ahead];
+    row.template load<step>(begin, blocks);  // nothing beyond the row
     for (std::int64_t first = begin; first < end; first += ahead * step) {
-      race_block<In> blocks[ahead];
-      row.template load<step>(first, blocks);  // nothing beyond the row
+      const std::int64_t next = first + ahead * step;
 #pragma unroll
       for (int a = 0; a < ahead; ++a) {
         const std::int64_t at = first + a * step + std::int64_t{threadIdx.x} * race_columns;
@@ -180,6 +181,9 @@ struct row_measure {
               ++part_count;
             }
           }
+        }
+        if (next < end) {
+          row.template load_one<step>(next, a, blocks[a]);
         }
         own.before += part_before;
         own.whole += part_whole;

@@ -357,15 +357,20 @@ struct race {
         row.template load<step>(first, blocks);
       }
       unsigned candidates = 0;
+      if (noisy) {
 #pragma unroll
-      for (int a = 0; a < ahead; ++a) {
-        if (!noisy) {
+        for (int a = 0; a < ahead; ++a) {
+          if (!limited || largest[a] >= lowest) {
+            const std::uint32_t bits = least_bits(numbers.of_block(number + a * race_threads));
+            candidates |= most_raised(largest[a], from_best) >= raised(bits) ? 1U << a : 0U;
+          }
+        }
+      } else {
+#pragma unroll
+        for (int a = 0; a < ahead; ++a) {
           if (largest[a] > own.key) {
             own = {largest[a], std::int64_t{number + a * race_threads} * race_columns, true};
           }
-        } else if (!limited || largest[a] >= lowest) {
-          const std::uint32_t bits = least_bits(numbers.of_block(number + a * race_threads));
-          candidates |= most_raised(largest[a], from_best) >= raised(bits) ? 1U << a : 0U;
         }
       }
       // Blocks of candidates are looked at by as many lanes as they have columns.

@@ -259,7 +259,7 @@ __device__ inline core::sampling::runner best_of_parts(const Race& race,
   return memory.winner;
 }
 
-constexpr int finish_threads = 128;
+constexpr int finish_threads = 64;
 
 /// The tokens of rows without filters.
 template <class In, class Rows>

@@ -139,7 +139,7 @@ __device__ inline verdict judge_nearly(const near_measure& near,
 
 /// Ends the draws whose winner is kept; `next`: the others.
 template <int lanes, class In>
-__global__ void __launch_bounds__(race_threads, least_resident(3))
+__global__ void __launch_bounds__(finish_threads)
     judge_draws(const row_source<In> source, const core::sample_problem problem,
                 const sample_ways ways, const race_work work, const race_part* parts,
                 const near_measure* measures, draw_state* states, bool is_first,
@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(race_threads, least_resident(3))
     return stop_wrong_lanes();
   }
   namespace sampling = core::sampling;
-  __shared__ uninitialised<finish_memory<race_threads>> shared;
+  __shared__ uninitialised<finish_memory<finish_threads>> shared;
   __shared__ uninitialised<measure_memory> measured;
   wait_for_launch_before();
   let_next_begin();
@@ -180,7 +180,7 @@ __global__ void __launch_bounds__(race_threads, least_resident(3))
       judged = judge_by_depth(measure_of(reader, p, joint, top, winner.column), p);
       if (judged == verdict::unknown && measures_nearly(p, joint, source.cols)) {
         near_measure near = {};
-        for (auto j = static_cast<int>(threadIdx.x); j < cut.chunks; j += race_threads) {
+        for (auto j = static_cast<int>(threadIdx.x); j < cut.chunks; j += finish_threads) {
           const near_measure& of_chunk = measures[i * cut.chunks + j];
           near.before += of_chunk.before;
           near.whole += of_chunk.whole;
@@ -270,7 +270,8 @@ __device__ inline double log_of_winner(const row_reader<In>& row, const sample_w
   return sampling::log_probability(memory.numbers.largest, z, memory.numbers.kept_weight);
 }
 
-/// The draws of a list, whose states these are, or all, which have none.
+/// The draws of a list, whose states these are; without one all draws of so many rows, which have
+/// none.
 template <int lanes, class In>
 __global__ void __launch_bounds__(race_threads, least_resident(2))
     sample_in_rounds(const row_source<In> source, const core::sample_problem given,
@@ -287,70 +288,75 @@ __global__ void __launch_bounds__(race_threads, least_resident(2))
   const bool joint = given.options.order == filter_order::joint;
   wait_for_launch_before();
   const std::int64_t count = work.count();
+  const std::int64_t draws = states != nullptr ? 1 : given.tokens.cols;
   for (std::int64_t i = blockIdx.x; i < count; i += gridDim.x) {
     const std::int64_t number = work.number(i);
     const std::int64_t row = number % source.rows;
-    const std::int64_t draw = number / source.rows;
     const auto reader = row_reader<In>::of(source.row(row), source.cols);
     __syncthreads();
     if (threadIdx.x == 0) {
       memory.parameters = sampling::parameters_of(given.options, row);
       memory.numbers = sampling::row_numbers{};
-      memory.limits = {.depth = sampling::min_p_depth(memory.parameters.min_p)};
     }
     __syncthreads();
     if (ways.way_of(p) != sample_way::rounds) {
       continue;
     }
-    draw_state state;
-    bool is_raced = states != nullptr;
-    if (is_raced) {
-      state = states[number];
+    for (std::int64_t j = 0; j < draws || j == 0; ++j) {
+      const std::int64_t draw = number / source.rows + j;
+      draw_state state;
+      bool is_raced = states != nullptr;
+      if (is_raced) {
+        state = states[number];
+      }
+      __syncthreads();
       if (threadIdx.x == 0) {
+        memory.limits = {.depth = sampling::min_p_depth(p.min_p)};
         memory.winner.column = state.winner;
         numbers.largest_x = static_cast<double>(state.top);
         numbers.kind = state.kind;
       }
       __syncthreads();
-    }
-    for (bool is_first = true;; is_first = false) {
-      if (!is_raced) {
-        const auto racer = race<In, true>::of(reader, p, draw, memory.limits);
-        racer.template run<lanes, round_ahead>(
-            0, source.cols, memory.race.parts[0],
-            is_first ? -infinity<float> : static_cast<float>(numbers.largest_x));
-        take_part(source.cols, memory.race);
-        const sampling::runner winner = best_of_parts(racer, memory.race);
-        if (threadIdx.x == 0) {
-          memory.winner = winner;
-          if (is_first) {
-            numbers.largest_x = static_cast<double>(core::value_of_key<float>(memory.race.top));
-            numbers.kind = kind_of(winner);
+      for (bool is_first = true;; is_first = false) {
+        if (!is_raced) {
+          const auto racer = race<In, true>::of(reader, p, draw, memory.limits);
+          racer.template run<lanes, round_ahead>(
+              0, source.cols, memory.race.parts[0],
+              is_first ? -infinity<float> : static_cast<float>(numbers.largest_x));
+          take_part(source.cols, memory.race);
+          const sampling::runner winner = best_of_parts(racer, memory.race);
+          if (threadIdx.x == 0) {
+            memory.winner = winner;
+            if (is_first) {
+              numbers.largest_x = static_cast<double>(core::value_of_key<float>(memory.race.top));
+              numbers.kind = kind_of(winner);
+            }
           }
+          __syncthreads();
         }
-        __syncthreads();
+        if (numbers.kind != sampling::row_kind::ordinary || p.temperature == 0 ||
+            keeps_winner<lanes>(reader, joint, is_raced ? state.judged : verdict::unknown,
+                                memory)) {
+          break;
+        }
+        is_raced = false;
       }
-      if (numbers.kind != sampling::row_kind::ordinary || p.temperature == 0 ||
-          keeps_winner<lanes>(reader, joint, is_raced ? state.judged : verdict::unknown, memory)) {
-        break;
+      if (threadIdx.x == 0) {
+        numbers.largest =
+            sampling::scaled(sampling::scale_of<float>(p.temperature), numbers.largest_x);
       }
-      is_raced = false;
-    }
-    if (threadIdx.x == 0) {
-      numbers.largest =
-          sampling::scaled(sampling::scale_of<float>(p.temperature), numbers.largest_x);
-    }
-    __syncthreads();
-    if (draw == 0 && ways.wants_kept) {
-      count_kept<lanes>(reader, memory);
-    }
-    if (threadIdx.x == 0) {
-      if (draw == 0 && given.options.kept.data != nullptr) {
-        core::write_integer(given.options.kept.data, given.options.kept.type, row, numbers.kept);
+      __syncthreads();
+      if (ways.wants_kept && j == 0) {
+        count_kept<lanes>(reader, memory);
       }
-      if (draw < given.tokens.cols) {
-        write_drawn<In>(given, row, draw, memory.winner, numbers.kind,
-                        log_of_winner(reader, ways, memory), raws);
+      if (threadIdx.x == 0) {
+        if (draw == 0 && given.options.kept.data != nullptr) {
+          core::write_integer(given.options.kept.data, given.options.kept.type, row, numbers.kept);
+        }
+        if (draw < given.tokens.cols) {
+          write_drawn<In>(given, row, draw, memory.winner, numbers.kind,
+                          log_of_winner(reader, ways, memory), raws);
+        }
       }
     }
   }

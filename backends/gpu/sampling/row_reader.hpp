@@ -73,11 +73,7 @@ struct row_reader {
   __device__ void load(std::int64_t first, race_block<In>& to) const {
     constexpr int width = vector_width<In>;
     if (in_vectors && first + race_columns <= cols) {
-#pragma unroll
-      for (int v = 0; v < race_columns / width; ++v) {
-        to.vectors[v] = load_vector<true>(reinterpret_cast<const block16*>(x + first) + v);
-      }
-      return;
+      return load_vectors(x + first, to);
     }
 #pragma unroll
     for (int v = 0; v < race_columns / width; ++v) {
@@ -93,16 +89,11 @@ struct row_reader {
   /// A thread's share of the columns from `first` on: its blocks are `step` columns apart.
   template <int step, int times>
   __device__ void load(std::int64_t first, race_block<In> (&to)[times]) const {
-    constexpr int width = vector_width<In>;
     const std::int64_t own = first + std::int64_t{threadIdx.x} * race_columns;
     if (in_vectors && first + times * step <= cols) {
-      const auto* const from = reinterpret_cast<const block16*>(x + own);
 #pragma unroll
       for (int a = 0; a < times; ++a) {
-#pragma unroll
-        for (int v = 0; v < race_columns / width; ++v) {
-          to[a].vectors[v] = load_vector<true>(from + a * (step / width) + v);
-        }
+        load_vectors(x + own + a * step, to[a]);
       }
       return;
     }
@@ -111,7 +102,20 @@ struct row_reader {
       load(own + a * step, to[a]);
     }
   }
+  /// Block number `a` of it.
+  template <int step>
+  __device__ void load_one(std::int64_t first, int a, race_block<In>& to) const {
+    load(first + a * step + std::int64_t{threadIdx.x} * race_columns, to);
+  }
   [[nodiscard]] __device__ float element(std::int64_t column) const { return widen(x[column]); }
+
+ private:
+  __device__ static void load_vectors(const In* from, race_block<In>& to) {
+#pragma unroll
+    for (int v = 0; v < race_columns / race_block<In>::width; ++v) {
+      to.vectors[v] = load_vector<true>(reinterpret_cast<const block16*>(from) + v);
+    }
+  }
 };
 
 /// The same of a row of which elements may be removed; these are -infinity.
