@@ -144,22 +144,25 @@ struct row_measure {
   }
 
   /// Of columns [begin, end); the depth counts for nothing. To all of race_threads threads.
-  template <int lanes>
+  template <int lanes, int ahead = sizeof(In) == 4 ? 3 : 5>
   __device__ near_measure nearly(std::int64_t begin, std::int64_t end,
                                  measure_memory& memory) const {
-    constexpr int ahead = sizeof(In) == 4 ? 2 : 4;
+    constexpr int step = race_threads * race_columns;
     constexpr float log2_e = 1.44269504F;
     const auto scale_2 = static_cast<float>(scale) * log2_e;
+    const row_reader<In> part = {row.x, end < row.cols ? end : row.cols, row.in_vectors};
+    const auto own_block = static_cast<std::uint32_t>(column / race_columns);
+    const float above = next_above(x);
+    auto number = static_cast<std::uint32_t>(begin / race_columns) + threadIdx.x;
     near_measure own = {};
-    constexpr int step = race_threads * race_columns;
     race_block<In> blocks[ahead];
-    row.template load<step>(begin, blocks);  // nothing beyond the row
-    for (std::int64_t first = begin; first < end; first += ahead * step) {
-      const std::int64_t next = first + ahead * step;
+    part.template load<step>(begin, blocks);
+    for (std::int64_t first = begin; first < end;) {
+      first += ahead * step;
 #pragma unroll
       for (int a = 0; a < ahead; ++a) {
-        const std::int64_t at = first + a * step + std::int64_t{threadIdx.x} * race_columns;
-        const float from = at + race_columns <= column ? x : next_above(x);
+        // Of equal elements those of the blocks before the column's.
+        const float from = number + a * race_threads < own_block ? x : above;
         float part_before = 0;
         float part_whole = 0;
         int part_count = 0;
@@ -173,22 +176,20 @@ struct row_measure {
             ++part_count;
           }
         }
-        if (at <= column && column < at + race_columns) {
-#pragma unroll 1
-          for (std::int64_t i = at; i < column; ++i) {
-            if (row.element(i) == x) {
-              part_before += fast_exp2((x - largest_x) * scale_2);
-              ++part_count;
-            }
-          }
-        }
-        if (next < end) {
-          row.template load_one<step>(next, a, blocks[a]);
+        if (first < end) {
+          part.template load_one<step>(first, a, blocks[a]);
         }
         own.before += part_before;
         own.whole += part_whole;
         own.before_count += part_count;
       }
+      number += ahead * race_threads;
+    }
+    // And those before it in its own.
+    const std::int64_t at = std::int64_t{own_block} * race_columns + threadIdx.x;
+    if (at < column && at >= begin && at < end && row.element(at) == x) {
+      own.before += fast_exp2((x - largest_x) * scale_2);
+      ++own.before_count;
     }
     return sum_over_block<lanes>(own, memory);
   }

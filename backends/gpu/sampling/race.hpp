@@ -181,18 +181,19 @@ struct race {
                : static_cast<double>(element);
   }
 
-  /// A number that elements which may win are not below, given one that the largest is not below;
-  /// `part`: of the depth.
-  [[nodiscard]] __device__ float least(float top, float part = 1) const {
+  /// How far below the largest element one may be that wins, infinity if the depth limits nothing.
+  [[nodiscard]] __device__ float most_below() const {
+    return limited && limits.depth < std::numeric_limits<double>::infinity() && scale > 0
+               ? static_cast<float>(limits.depth / scale)
+               : infinity<float>;
+  }
+  /// A number that elements which may win are not below, given one that the largest is not below.
+  [[nodiscard]] __device__ float least(float top, float below) const {
     constexpr float none = -std::numeric_limits<float>::max();
     if constexpr (!limited) {
       return none;
     }
-    float by_depth = none;
-    if (limits.depth < std::numeric_limits<double>::infinity() && scale > 0) {
-      const float below = static_cast<float>(limits.depth / scale) * part;
-      by_depth = fmaxf(top - below - (fabsf(top) + below) * 0x1p-20F, none);  // no NaN
-    }
+    const float by_depth = fmaxf(top - below - (fabsf(top) + below) * 0x1p-20F, none);  // no NaN
     return limits.column < 0 ? by_depth : fmaxf(by_depth, limits.x);
   }
   /// Whether the limits let an element that is not below least() win, but for the depth.
@@ -318,6 +319,7 @@ struct race {
     }
     __syncthreads();
     const first_noise numbers(noise);
+    const float below = most_below();
     auto number = static_cast<std::uint32_t>(begin / race_columns) + threadIdx.x;
     float top = -infinity<float>;
     if (noisy) {
@@ -329,7 +331,7 @@ struct race {
         }
         raise(part.top, top);
         __syncthreads();
-        floor = least(now(part.top), 0.5F);  // so that they still may when the largest has grown
+        floor = least(now(part.top), below / 2);  // they still may when the largest has grown
       }
       float best = -infinity<float>;
 #pragma unroll
@@ -344,7 +346,7 @@ struct race {
     for (std::int64_t first = begin; first < end || first == begin;) {
       const float best = now(part.best);
       const float from_best = slack(best) + 16 - best;
-      const float lowest = least(limited ? now(part.top) : 0);
+      const float lowest = least(limited ? now(part.top) : 0, below);
       float largest[ahead];
 #pragma unroll
       for (int a = 0; a < ahead; ++a) {

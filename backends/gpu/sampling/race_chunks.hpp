@@ -220,20 +220,22 @@ __device__ inline void take_part(std::int64_t cols, finish_memory<threads>& memo
   __syncthreads();
 }
 
-/// The best runner of the parts in memory; to all threads.
+/// Makes memory.winner the best runner of the parts in memory, for all threads.
 template <class Race, int threads>
-__device__ inline core::sampling::runner best_of_parts(const Race& race,
-                                                       finish_memory<threads>& memory) {
+__device__ inline void find_winner(const Race& race, finish_memory<threads>& memory) {
   namespace sampling = core::sampling;
   const race_part& first = memory.parts[0];
-  if (memory.nan != 0) {
-    return {std::numeric_limits<double>::infinity(), nan_column};
-  }
-  if (memory.count == 0) {
-    return {};
-  }
-  if (memory.count == 1 && first.count == 1) {  // by far most rows
-    return {static_cast<double>(first.bound()), first.columns[0]};
+  const bool is_plain = memory.count == 1 && first.count == 1;  // by far most rows
+  if (memory.nan != 0 || memory.count == 0 || is_plain) {
+    if (threadIdx.x == 0) {
+      memory.winner.key = memory.nan != 0 ? std::numeric_limits<double>::infinity()
+                                          : static_cast<double>(first.bound());
+      memory.winner.column = memory.nan != 0 ? nan_column
+                             : is_plain      ? first.columns[0]
+                                             : sampling::runner{}.column;
+    }
+    __syncthreads();
+    return;
   }
   const bool fits = memory.count <= memory.most;
   const float best = core::value_of_key<float>(memory.best);
@@ -244,8 +246,7 @@ __device__ inline core::sampling::runner best_of_parts(const Race& race,
     const std::int64_t begin = fits ? memory.begins[i] : 0;
     const std::int64_t size = listed ? part.count : (fits ? memory.ends[i] : race.row.cols) - begin;
     for (std::int64_t j = threadIdx.x; j < size; j += threads) {
-      const sampling::runner other =
-          race.exactly(listed ? part.columns[j] : begin + j, best);
+      const sampling::runner other = race.exactly(listed ? part.columns[j] : begin + j, best);
       if (other.beats(own)) {
         own = other;
       }
@@ -256,7 +257,6 @@ __device__ inline core::sampling::runner best_of_parts(const Race& race,
     memory.winner = winner;
   }
   __syncthreads();
-  return memory.winner;
 }
 
 constexpr int finish_threads = 64;
@@ -278,9 +278,10 @@ __global__ void __launch_bounds__(finish_threads)
   }
   gather_parts(parts + std::int64_t{blockIdx.x} * cut.chunks, cut, source.cols, shared.get());
   const auto reader = rows.reader(source, row);
-  const auto best = best_of_parts(
-      race<In, false, decltype(rows.reader(source, row))>::of(reader, p, draw), shared.get());
+  find_winner(race<In, false, decltype(rows.reader(source, row))>::of(reader, p, draw),
+              shared.get());
   if (threadIdx.x == 0) {
+    const core::sampling::runner best = shared.get().winner;
     write_drawn<In>(problem, row, draw, best, kind_of(best), 0, raws);
   }
 }

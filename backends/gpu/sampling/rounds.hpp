@@ -99,8 +99,8 @@ __global__ void __launch_bounds__(race_threads, least_resident(3))
     }
     const auto reader = row_reader<In>::of(source.row(row), source.cols);
     gather_parts(parts + b / cut.chunks * cut.chunks, cut, source.cols, shared.get());
-    const sampling::runner winner =
-        best_of_parts(race_of(reader, p, number / source.rows, states, number), shared.get());
+    find_winner(race_of(reader, p, number / source.rows, states, number), shared.get());
+    const sampling::runner winner = shared.get().winner;
     if (kind_of(winner) != sampling::row_kind::ordinary) {
       continue;
     }
@@ -171,8 +171,8 @@ __global__ void __launch_bounds__(finish_threads)
     }
     const auto reader = row_reader<In>::of(source.row(row), source.cols);
     gather_parts(parts + i * cut.chunks, cut, source.cols, shared.get());
-    const sampling::runner winner =
-        best_of_parts(race_of(reader, p, number / source.rows, before, number), shared.get());
+    find_winner(race_of(reader, p, number / source.rows, before, number), shared.get());
+    const sampling::runner winner = shared.get().winner;
     const float top = core::value_of_key<float>(shared.get().top);
     const sampling::row_kind kind = kind_of(winner);
     verdict judged = verdict::kept;
@@ -214,7 +214,7 @@ __device__ inline bool keeps_winner(const row_reader<In>& row, bool joint, verdi
     judged = judge_by_depth(measure, p);
     if (judged == verdict::unknown && measures_nearly(p, joint, row.cols)) {
       judged =
-          judge_nearly(measure.template nearly<lanes>(0, row.cols, memory.measure), p, row.cols);
+          judge_nearly(measure.template nearly<lanes, round_ahead>(0, row.cols, memory.measure), p, row.cols);
     }
     if (judged == verdict::unknown) {
       const measured_row exact = measure.template exactly<lanes>(memory.measure);
@@ -324,12 +324,12 @@ __global__ void __launch_bounds__(race_threads, least_resident(2))
               0, source.cols, memory.race.parts[0],
               is_first ? -infinity<float> : static_cast<float>(numbers.largest_x));
           take_part(source.cols, memory.race);
-          const sampling::runner winner = best_of_parts(racer, memory.race);
+          find_winner(racer, memory.race);
           if (threadIdx.x == 0) {
-            memory.winner = winner;
+            memory.winner = memory.race.winner;
             if (is_first) {
               numbers.largest_x = static_cast<double>(core::value_of_key<float>(memory.race.top));
-              numbers.kind = kind_of(winner);
+              numbers.kind = kind_of(memory.winner);
             }
           }
           __syncthreads();
