@@ -71,21 +71,26 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
   const bool has_rounds = ways.may_go(sample_way::rounds);
   const bool has_raws = raw_row::is_wanted(o);
   const bool limited = o.min_ps.data != nullptr || o.min_p > 0;
-  const bool measures = o.top_ps.data != nullptr || o.top_p < 1 || o.top_ks.data != nullptr ||
-                        o.top_k > 0;
+  const bool measures =
+      o.top_ps.data != nullptr || o.top_p < 1 || o.top_ks.data != nullptr || o.top_k > 0;
   // Draws whose races are cut into chunks.
   const std::int64_t raced = (has_race || has_rounds) && ways.few_draws ? rows * p.tokens.cols : 0;
-  // Most draws end with the first round: a second one is worth its launches for many of them, or
-  // where chunks did not know the largest element that they are limited by.
-  constexpr std::int64_t many = 16;
-  const bool again = has_rounds && (limited || raced >= many);
+  // Most draws end with the first round. Others are worth their launches for many draws, or where
+  // chunks did not know the largest element that they are limited by; min-p needs no third.
+  constexpr std::int64_t for_second = 16;
+  constexpr std::int64_t for_third = 128;
+  const int rounds = !has_rounds || raced == 0        ? 0
+                     : !limited && raced < for_second ? 1
+                     : !measures || raced < for_third ? 2
+                                                      : 3;
   const int blocks = race_blocks<In>(on);
   const auto cut_for = [&](std::int64_t count) {
     return race_cut::of<In>(p.x.cols, blocks / std::max<std::int64_t>(count, 1));
   };
   const race_cut cut = cut_for(raced);
   const race_cut raw_cut = cut_for(rows);
-  const std::int64_t most_parts = std::max<std::int64_t>(raced * cut.chunks, again ? blocks : 0);
+  const std::int64_t most_parts =
+      std::max<std::int64_t>(raced * cut.chunks, rounds > 1 ? blocks : 0);
 
   // Their addresses are multiples of 16.
   std::size_t bytes = 0;
@@ -98,10 +103,11 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
   const std::size_t raw_parts_at = take(has_raws ? rows * raw_cut.chunks : 0, sizeof(raw_part));
   const std::size_t parts_at = take(raced > 0 ? most_parts : 0, sizeof(race_part));
   const std::int64_t judged = has_rounds ? raced : 0;
-  const std::size_t measures_at = take(judged > 0 && measures ? most_parts : 0, sizeof(near_measure));
+  const std::size_t measures_at =
+      take(judged > 0 && measures ? most_parts : 0, sizeof(near_measure));
   const std::size_t states_at = take(judged, sizeof(draw_state));
   const std::size_t numbers_at = take(2 * judged, sizeof(std::int64_t));
-  const std::size_t counts_at = take(judged > 0 ? 2 : 0, sizeof(int));
+  const std::size_t counts_at = take(has_rounds ? 2 : 0, sizeof(int));
   std::byte* const memory = static_cast<std::byte*>(on.scratch.at_least(bytes));
   auto* const raws = reinterpret_cast<raw_row*>(memory + raws_at);
   auto* const raw_parts = reinterpret_cast<raw_part*>(memory + raw_parts_at);
@@ -109,9 +115,11 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
   auto* const measured = reinterpret_cast<near_measure*>(memory + measures_at);
   auto* const states = reinterpret_cast<draw_state*>(memory + states_at);
   auto* const numbers = reinterpret_cast<std::int64_t*>(memory + numbers_at);
-  auto* const counts = judged > 0 ? reinterpret_cast<int*>(memory + counts_at) : nullptr;
-  const draw_list left = {numbers, counts};
-  const draw_list left_again = {numbers + judged, counts + 1};
+  auto* const counts = reinterpret_cast<int*>(memory + counts_at);
+  // What a round leaves to the next one, in turns.
+  const auto left = [&](int round) -> draw_list {
+    return has_rounds ? draw_list{numbers + round % 2 * judged, counts + round % 2} : draw_list{};
+  };
 
   const auto source = row_source<In>::of(p.x);
   with_lanes(on.properties.lanes, [&](auto lanes) {
@@ -132,7 +140,7 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
       if (raced > 0) {
         launch_grid(on.stream, race_chunks<lanes(), is_limited(), In, rows_type>,
                     raced * cut.chunks, race_threads, source, p, ways, first, nullptr, parts,
-                    counts, reading);
+                    left(0).count, reading);
       }
       if (has_race) {
         launch_next(on.stream, race_finish<In, rows_type>, raced, finish_threads, 0, source, p,
@@ -149,30 +157,29 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
     if (!has_rounds) {
       return;
     }
-    const auto judge = [&](const race_work& work, std::int64_t grid, const draw_state* before,
-                           const draw_list& next) {
+    race_work work = first;
+    for (int round = 0; round < rounds; ++round) {
+      const draw_state* const before = round == 0 ? nullptr : states;
+      const draw_list next = left(round);
+      const std::int64_t grid = round == 0 ? raced * cut.chunks : blocks;
+      if (round > 0) {
+        launch_next(on.stream, race_chunks<lanes(), true, In, whole_rows<In>>, grid, race_threads,
+                    0, source, p, ways, work, before, parts, next.count, whole_rows<In>{});
+      }
       if (measures) {
         launch_next(on.stream, measure_chunks<lanes(), In>, grid, race_threads, 0, source, p, ways,
                     work, before, parts, measured);
       }
-      launch_next(on.stream, judge_draws<lanes(), In>, std::min<std::int64_t>(raced, grid),
-                  finish_threads, 0, source, p, ways, work, parts, measured, states,
-                  before == nullptr, next, raws);
-    };
-    race_work last = {cut, rows, {}, blocks};
-    if (raced > 0) {
-      judge(first, raced * cut.chunks, nullptr, left);
-      last.list = left;
-      if (again) {
-        launch_next(on.stream, race_chunks<lanes(), true, In, whole_rows<In>>, blocks, race_threads,
-                    0, source, p, ways, last, states, parts, nullptr, whole_rows<In>{});
-        judge(last, blocks, states, left_again);
-        last.list = left_again;
-      }
+      launch_next(on.stream, judge_draws<lanes(), In>, std::min(raced, grid), finish_threads, 0,
+                  source, p, ways, work, parts, measured, states, round == 0, next, raws);
+      work.list = next;
+    }
+    if (rounds == 0) {
+      work.draws = rows;
     }
     launch_next(on.stream, sample_in_rounds<lanes(), In>,
                 std::min<std::int64_t>(std::max(rows, raced), 2 * on.properties.multiprocessors),
-                race_threads, 0, source, p, ways, last, raced > 0 ? states : nullptr, raws);
+                race_threads, 0, source, p, ways, work, rounds > 0 ? states : nullptr, raws);
   });
   if (lists.values.data != nullptr) {
     launch_grid(on.stream, sample_from_lists<In>, rows, list_threads, p, ways, lists, raws);

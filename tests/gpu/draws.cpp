@@ -28,7 +28,7 @@ TEST_CASE("a thousand million draws") {
     const std::int64_t row = i / cols;
     const std::int64_t column = i % cols;
     const auto at = static_cast<std::size_t>(i);
-    x[at] = !is_kept(row, column)  ? std::numeric_limits<float>::quiet_NaN()
+    x[at] = !is_kept(row, column) ? std::numeric_limits<float>::quiet_NaN()
             : exists(row, column) ? static_cast<float>(i * 2654435761 % 4096) * 0.01F - 20
                                   : -std::numeric_limits<float>::infinity();
     if (is_kept(row, column)) {

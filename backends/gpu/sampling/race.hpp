@@ -5,7 +5,6 @@
 /// f32, and those of them that f32 cannot tell apart the one of docs/sampling.md.
 #pragma once
 
-#include <gpu/group/combine.hpp>
 #include <gpu/row/vector_elements.hpp>
 #include <gpu/sampling/row_reader.hpp>
 
@@ -129,7 +128,8 @@ class first_noise {
     for (int i = 3; i < count; i += 2) {
       const std::uint64_t of_a = product(core::philox::multiplier_a, w.a);
       const std::uint64_t of_c = product(core::philox::multiplier_c, w.c);
-      w = {static_cast<std::uint32_t>(of_c >> 32) ^ w.b ^ keys_[i], static_cast<std::uint32_t>(of_c),
+      w = {static_cast<std::uint32_t>(of_c >> 32) ^ w.b ^ keys_[i],
+           static_cast<std::uint32_t>(of_c),
            static_cast<std::uint32_t>(of_a >> 32) ^ w.d ^ keys_[i + 1],
            static_cast<std::uint32_t>(of_a)};
     }
@@ -440,9 +440,9 @@ struct race {
         (noisy && most_raised(element, slack(best) + 16 - best) < raised(bits))) {
       return {};
     }
-    return {noisy && z < infinite ? sampling::key_of(z, sampling::all_bits(noise, column, bits))
-                                  : z,
-            column};
+    return {
+        noisy && z < infinite ? sampling::key_of(z, sampling::all_bits(noise, column, bits)) : z,
+        column};
   }
 };
 

@@ -100,21 +100,20 @@ struct masked_rows {
 };
 
 /// `limited`: some rows have a min-p, or draws go into another round, whose `states` these are.
-/// `counts`: of the lists of draws for further rounds, or null.
+/// `cleared`: the number of draws for the next round, or null.
 template <int lanes, bool limited, class In, class Rows>
 __global__ void __launch_bounds__(race_threads, least_resident(Rows::resident))
     race_chunks(const row_source<In> source, const core::sample_problem problem,
                 const sample_ways ways, const race_work work, const draw_state* states,
-                race_part* parts, int* counts, const Rows rows) {
+                race_part* parts, int* cleared, const Rows rows) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
   }
   __shared__ uninitialised<race_part> part;
   wait_for_launch_before();
   let_next_begin();
-  if (blockIdx.x == 0 && threadIdx.x == 0 && counts != nullptr) {
-    counts[0] = 0;
-    counts[1] = 0;
+  if (blockIdx.x == 0 && threadIdx.x == 0 && cleared != nullptr) {
+    *cleared = 0;
   }
   const std::int64_t count = work.count();
   const race_cut cut = work.template cut_of<In>(count, source.cols);
@@ -142,7 +141,7 @@ __global__ void __launch_bounds__(race_threads, least_resident(Rows::resident))
       }
     }
     race<In, limited, decltype(rows.reader(source, row))>::of(reader, p, number / source.rows,
-                                                               limits)
+                                                              limits)
         .template run<lanes>(cut.begin(chunk), cut.end(chunk, source.cols), part.get(), known);
     __syncthreads();
     if (threadIdx.x == 0) {

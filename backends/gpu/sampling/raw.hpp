@@ -80,10 +80,10 @@ __device__ inline float top_of(const raw_part* parts, int chunks) {
 
 __device__ inline core::sampling::row_kind kind_of_top(float top) {
   using core::sampling::row_kind;
-  return top != top                 ? row_kind::nan
-         : top == -infinity<float>  ? row_kind::empty
-         : top == infinity<float>   ? row_kind::infinite
-                                    : row_kind::ordinary;
+  return top != top                ? row_kind::nan
+         : top == -infinity<float> ? row_kind::empty
+         : top == infinity<float>  ? row_kind::infinite
+                                   : row_kind::ordinary;
 }
 
 /// The masses of ordinary rows' chunks.

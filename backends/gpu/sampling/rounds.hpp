@@ -131,8 +131,7 @@ __device__ inline verdict judge_nearly(const near_measure& near,
   constexpr float share = 0x1p-11F;
   constexpr float units = 0x1p-40F;  // what rounding masses to integers may do
   const float wanted = static_cast<float>(p.top_p) * near.whole;
-  return !(p.top_p < 1) || near.before * (1 + share) + units < wanted * (1 - share)
-             ? verdict::kept
+  return !(p.top_p < 1) || near.before * (1 + share) + units < wanted * (1 - share) ? verdict::kept
          : near.before * (1 - share) > wanted * (1 + share) + units ? verdict::removed
                                                                     : verdict::unknown;
 }
@@ -208,13 +207,13 @@ __device__ inline bool keeps_winner(const row_reader<In>& row, bool joint, verdi
                                     round_memory& memory) {
   namespace sampling = core::sampling;
   const sampling::parameters& p = memory.parameters;
-  const row_measure<In> measure = measure_of(
-      row, p, joint, static_cast<float>(memory.numbers.largest_x), memory.winner.column);
+  const row_measure<In> measure =
+      measure_of(row, p, joint, static_cast<float>(memory.numbers.largest_x), memory.winner.column);
   if (judged == verdict::unknown) {
     judged = judge_by_depth(measure, p);
     if (judged == verdict::unknown && measures_nearly(p, joint, row.cols)) {
-      judged =
-          judge_nearly(measure.template nearly<lanes, round_ahead>(0, row.cols, memory.measure), p, row.cols);
+      judged = judge_nearly(
+          measure.template nearly<lanes, round_ahead>(0, row.cols, memory.measure), p, row.cols);
     }
     if (judged == verdict::unknown) {
       const measured_row exact = measure.template exactly<lanes>(memory.measure);

@@ -81,7 +81,7 @@ struct sample_ways {
     // The mass that top-p is a share of is not known without the cut of top-k.
     const bool depends = cuts_k && cuts_p && order == filter_order::top_k_first;
     return !by_row && !depends && !(wants_kept && !keeps_all) && !wants_share ? sample_way::rounds
-                                                                               : sample_way::row;
+                                                                              : sample_way::row;
   }
   /// Whether rows may go one way.
   [[nodiscard]] bool may_go(sample_way by) const {
