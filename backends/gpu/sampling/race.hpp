@@ -427,8 +427,9 @@ struct race {
     }
   }
 
-  /// The runner of a column; none if it has none that may beat `best`, a number as a part's.
-  [[nodiscard]] __device__ core::sampling::runner exactly(std::int64_t column, float best) const {
+  /// A column's runner against a better one; it may not beat `best`, a number as a part's.
+  __device__ void compare_exactly(std::int64_t column, float best,
+                                  core::sampling::runner& better) const {
     namespace sampling = core::sampling;
     constexpr double infinite = std::numeric_limits<double>::infinity();
     const float element = row.element(column);
@@ -436,13 +437,15 @@ struct race {
         sampling::first_words(noise, static_cast<std::uint32_t>(column / race_columns)),
         static_cast<int>(column % race_columns));
     const double z = z_of(element);
-    if (!(z > -infinite) || !allows(element, column) ||
-        (noisy && most_raised(element, slack(best) + 16 - best) < raised(bits))) {
-      return {};
+    const bool may_win = !noisy || !(most_raised(element, slack(best) + 16 - best) < raised(bits));
+    if (z > -infinite && allows(element, column) && may_win) {
+      const double key =
+          noisy && z < infinite ? sampling::key_of(z, sampling::all_bits(noise, column, bits)) : z;
+      if (key > better.key || (key == better.key && column < better.column)) {
+        better.key = key;
+        better.column = column;
+      }
     }
-    return {
-        noisy && z < infinite ? sampling::key_of(z, sampling::all_bits(noise, column, bits)) : z,
-        column};
   }
 };
 

@@ -242,13 +242,14 @@ __device__ inline void find_winner(const Race& race, finish_memory<threads>& mem
   for (int i = 0; i < (fits ? memory.count : 1); ++i) {
     const race_part& part = memory.parts[i];
     const bool listed = fits && part.count > 0 && part.count <= race_part::most;
-    const std::int64_t begin = fits ? memory.begins[i] : 0;
-    const std::int64_t size = listed ? part.count : (fits ? memory.ends[i] : race.row.cols) - begin;
+    std::int64_t begin = 0;
+    std::int64_t size = race.row.cols;
+    if (fits) {
+      begin = memory.begins[i];
+      size = listed ? part.count : memory.ends[i] - begin;
+    }
     for (std::int64_t j = threadIdx.x; j < size; j += threads) {
-      const sampling::runner other = race.exactly(listed ? part.columns[j] : begin + j, best);
-      if (other.beats(own)) {
-        own = other;
-      }
+      race.compare_exactly(listed ? part.columns[j] : begin + j, best, own);
     }
   }
   const sampling::runner winner = best_of_block(own, memory.keys, memory.columns);
