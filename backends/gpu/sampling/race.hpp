@@ -64,8 +64,8 @@ struct race_part {
 
   std::uint32_t best;  ///< order key of a number that the best key times log2 e is not below
   std::uint32_t top;   ///< order key of the largest element
+  std::uint32_t nan;   ///< whether there is one
   int count;           ///< of columns
-  int nan;             ///< whether there is one
   std::int64_t columns[most];
 
   [[nodiscard]] __device__ float bound() const { return core::value_of_key<float>(best); }
@@ -405,7 +405,7 @@ struct race {
       number += ahead * race_threads;
     }
     if (top != top) {
-      part.nan = 1;
+      atomicMax(&part.nan, std::uint32_t{1});
     } else if (noisy && top == infinity<float>) {
       atomicAdd(&part.count, race_part::unknown);
     }

@@ -164,7 +164,7 @@ struct finish_memory {
   // Of the whole row, as a part's.
   std::uint32_t best;
   std::uint32_t top;
-  int nan;
+  std::uint32_t nan;
   core::sampling::runner winner;
 };
 
@@ -183,9 +183,7 @@ __device__ inline void gather_parts(const race_part* parts, const race_cut& cut,
   for (auto i = static_cast<int>(threadIdx.x); i < cut.chunks; i += threads) {
     atomicMax(&memory.best, parts[i].best);
     atomicMax(&memory.top, parts[i].top);
-    if (parts[i].nan != 0) {
-      memory.nan = 1;
-    }
+    atomicMax(&memory.nan, parts[i].nan);
   }
   __syncthreads();
   const float best = core::value_of_key<float>(memory.best);
