@@ -111,6 +111,18 @@ __device__ inline std::uint32_t max_of_pairs(std::uint32_t a, std::uint32_t b) {
   return result;
 }
 
+/// The smaller halves of two pairs of 16-bit integers.
+__device__ inline std::uint32_t min_of_pairs(std::uint32_t a, std::uint32_t b) {
+  return __vminu2(a, b);
+}
+
+/// Of 32-bit integers; the compiler's own adds 0 to the upper half.
+__device__ inline std::uint64_t wide_product(std::uint32_t a, std::uint32_t b) {
+  std::uint64_t result;
+  asm("mul.wide.u32 %0, %1, %2;" : "=l"(result) : "r"(a), "r"(b));
+  return result;
+}
+
 /// 2^x within 2^-22; 0 below 2^-126 and for -infinity.
 __device__ inline float fast_exp2(float x) {
   float result;
@@ -118,7 +130,7 @@ __device__ inline float fast_exp2(float x) {
   return result;
 }
 
-/// log2 x for x in [1, 2], within 2^-22.
+/// log2 x within 2^-22 for x in [1/2, 2], else within a share of 2^-22.
 __device__ inline float fast_log2(float x) {
   float result;
   asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));

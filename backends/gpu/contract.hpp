@@ -29,6 +29,8 @@
 ///   max_or_nan(a, b)               the larger; NaN if either is
 ///   min_or_nan(a, b)               the smaller; NaN if either is
 ///   max_of_pairs<In>(a, b)         the same of two 16-bit elements in a word
+///   min_of_pairs(a, b)             the smaller of two 16-bit integers in a word
+///   wide_product(a, b)             of two 32-bit integers in 64 bits
 ///   fast_exp2(x), fast_log2(x), fast_reciprocal(x)
 ///   to_float(x), to_half_pair(low, high), to_bfloat16_pair(low, high)
 ///   order_key(x)                   core::order_key

@@ -16,6 +16,7 @@
 #include <core/sample_row.hpp>
 
 #include <algorithm>
+#include <type_traits>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
@@ -53,71 +54,135 @@ void run_by_block(executor& on, const core::sample_problem& p, const sample_ways
                 row_source<In>::of(p.x), p, ways);
 }
 
-/// How the rows of a race are cut: enough chunks for the device to be full of them. Each has to
-/// find a bound of its own.
-struct race_cut {
-  int chunks;
-  std::int64_t columns;  ///< of a chunk
-
-  template <class In>
-  static race_cut of(const executor& on, const core::sample_problem& p) {
-    constexpr std::int64_t step = std::int64_t{race_threads} * race_columns * race_ahead<In>;
-    const std::int64_t steps = std::max<std::int64_t>(divide_up(p.x.cols, step), 1);
-    const std::int64_t blocks = std::int64_t{race_resident<In>} * on.properties.multiprocessors;
-    const std::int64_t rows = p.x.rows * std::max<std::int64_t>(p.tokens.cols, 1);
-    const std::int64_t each = divide_up(steps, std::clamp<std::int64_t>(blocks / rows, 1, steps));
-    return {static_cast<int>(divide_up(steps, each)), each * step};
-  }
-};
+/// Blocks that the device is full of.
+template <class In>
+int race_blocks(const executor& on) {
+  return race_resident<In> * on.properties.multiprocessors;
+}
 
 /// Rows in f32 arithmetic, whose ways are several.
 template <class In>
 void sample_float_rows(executor& on, const core::sample_problem& given, const sample_ways& ways,
                        const sample_lists& lists) {
-  const race_cut cut = race_cut::of<In>(on, given);
-  const bool races = ways.may_go(sample_way::race) && given.tokens.cols > 0;
-  const bool has_raws = raw_row::is_wanted(given.options);
-  const std::int64_t racing = given.x.rows * given.tokens.cols;
-  const auto raw_bytes = has_raws ? static_cast<std::size_t>(given.x.rows) * sizeof(raw_row) : 0;
-  const auto part_bytes = races && cut.chunks > 1 ? static_cast<std::size_t>(racing * cut.chunks) *
-                                                        sizeof(core::sampling::runner)
-                                                  : 0;
-  std::byte* const memory = static_cast<std::byte*>(on.scratch.at_least(raw_bytes + part_bytes));
-  auto* const raws = reinterpret_cast<raw_row*>(memory);
-  auto* const parts = reinterpret_cast<core::sampling::runner*>(memory + raw_bytes);
-  const auto source = row_source<In>::of(given.x);
   core::sample_problem p = given;
+  const sample_options& o = p.options;
+  const std::int64_t rows = p.x.rows;
+  const bool has_race = ways.may_go(sample_way::race) && p.tokens.cols > 0;
+  const bool has_rounds = ways.may_go(sample_way::rounds);
+  const bool has_raws = raw_row::is_wanted(o);
+  const bool limited = o.min_ps.data != nullptr || o.min_p > 0;
+  const bool measures =
+      o.top_ps.data != nullptr || o.top_p < 1 || o.top_ks.data != nullptr || o.top_k > 0;
+  // Draws whose races are cut into chunks.
+  const std::int64_t raced = (has_race || has_rounds) && ways.few_draws ? rows * p.tokens.cols : 0;
+  // Most draws end with the first round. Others are worth their launches for many draws, or where
+  // chunks did not know the largest element that they are limited by; min-p needs no third.
+  constexpr std::int64_t for_second = 16;
+  constexpr std::int64_t for_third = 128;
+  const int rounds = !has_rounds || raced == 0        ? 0
+                     : !limited && raced < for_second ? 1
+                     : !measures || raced < for_third ? 2
+                                                      : 3;
+  const int blocks = race_blocks<In>(on);
+  const auto cut_for = [&](std::int64_t count) {
+    return race_cut::of<In>(p.x.cols, blocks / std::max<std::int64_t>(count, 1));
+  };
+  const race_cut cut = cut_for(raced);
+  const race_cut raw_cut = cut_for(rows);
+  const std::int64_t most_parts =
+      std::max<std::int64_t>(raced * cut.chunks, rounds > 1 ? blocks : 0);
+
+  // Their addresses are multiples of 16.
+  std::size_t bytes = 0;
+  const auto take = [&](std::int64_t count, std::size_t size) {
+    const std::size_t at = bytes;
+    bytes += (static_cast<std::size_t>(count) * size + 15) / 16 * 16;
+    return at;
+  };
+  const std::size_t raws_at = take(has_raws ? rows : 0, sizeof(raw_row));
+  const std::size_t raw_parts_at = take(has_raws ? rows * raw_cut.chunks : 0, sizeof(raw_part));
+  const std::size_t parts_at = take(raced > 0 ? most_parts : 0, sizeof(race_part));
+  const std::int64_t judged = has_rounds ? raced : 0;
+  const std::size_t measures_at =
+      take(judged > 0 && measures ? most_parts : 0, sizeof(near_measure));
+  const std::size_t states_at = take(judged, sizeof(draw_state));
+  const std::size_t numbers_at = take(2 * judged, sizeof(std::int64_t));
+  const std::size_t counts_at = take(has_rounds ? 2 : 0, sizeof(int));
+  std::byte* const memory = static_cast<std::byte*>(on.scratch.at_least(bytes));
+  auto* const raws = reinterpret_cast<raw_row*>(memory + raws_at);
+  auto* const raw_parts = reinterpret_cast<raw_part*>(memory + raw_parts_at);
+  auto* const parts = reinterpret_cast<race_part*>(memory + parts_at);
+  auto* const measured = reinterpret_cast<near_measure*>(memory + measures_at);
+  auto* const states = reinterpret_cast<draw_state*>(memory + states_at);
+  auto* const numbers = reinterpret_cast<std::int64_t*>(memory + numbers_at);
+  auto* const counts = reinterpret_cast<int*>(memory + counts_at);
+  // What a round leaves to the next one, in turns.
+  const auto left = [&](int round) -> draw_list {
+    return has_rounds ? draw_list{numbers + round % 2 * judged, counts + round % 2} : draw_list{};
+  };
+
+  const auto source = row_source<In>::of(p.x);
   with_lanes(on.properties.lanes, [&](auto lanes) {
     if (has_raws) {
-      launch_grid(on.stream, sample_raw_rows<lanes(), In>, p.x.rows, raw_threads, source, p.options,
-                  raws);
+      launch_grid(on.stream, raw_tops<lanes(), In>, rows * raw_cut.chunks, race_threads, source,
+                  raw_cut, raw_parts);
+      launch_next(on.stream, raw_masses<lanes(), In>, rows * raw_cut.chunks, race_threads, 0,
+                  source, raw_cut, raw_parts);
+      launch_next(on.stream, raw_finish<lanes(), In>, rows, race_threads, 0, p.options, raw_cut,
+                  raw_parts, raws);
       p.options.lse = {};
       p.options.top_indices = {};
       p.options.top_log_probabilities = {};
     }
-    if (ways.may_go(sample_way::rounds)) {
-      launch_grid(on.stream, sample_in_rounds<lanes(), In>, p.x.rows, round_threads, source, p,
-                  ways, raws);
-    }
-  });
-  if (races) {
-    const auto race = [&](const auto& rows) {
-      using rows_type = std::remove_cvref_t<decltype(rows)>;
-      launch_grid(on.stream, race_chunks<In, rows_type>, racing * cut.chunks, race_threads, source,
-                  p, ways, cut.chunks, cut.columns, parts, raws, rows);
+    const race_work first = {cut, raced, {}, blocks};
+    const auto race = [&](const auto& reading, auto is_limited) {
+      using rows_type = std::remove_cvref_t<decltype(reading)>;
+      if (raced > 0) {
+        launch_grid(on.stream, race_chunks<lanes(), is_limited(), In, rows_type>,
+                    raced * cut.chunks, race_threads, source, p, ways, first, nullptr, parts,
+                    left(0).count, reading);
+      }
+      if (has_race) {
+        launch_next(on.stream, race_finish<In, rows_type>, raced, finish_threads, 0, source, p,
+                    ways, cut, parts, raws, reading);
+      }
     };
     if (given.edits.any()) {
-      race(masked_rows<In>{row_removals::of(given.edits)});
+      race(masked_rows<In>{row_removals::of(given.edits)}, std::false_type());
+    } else if (limited) {
+      race(whole_rows<In>{}, std::true_type());
     } else {
-      race(whole_rows<In>{});
+      race(whole_rows<In>{}, std::false_type());
     }
-    if (cut.chunks > 1) {
-      launch_next(on.stream, race_finish<In>, racing, finish_threads, 0, p, ways, cut.chunks, parts,
-                  raws);
+    if (!has_rounds) {
+      return;
     }
-  }
+    race_work work = first;
+    for (int round = 0; round < rounds; ++round) {
+      const draw_state* const before = round == 0 ? nullptr : states;
+      const draw_list next = left(round);
+      const std::int64_t grid = round == 0 ? raced * cut.chunks : blocks;
+      if (round > 0) {
+        launch_next(on.stream, race_chunks<lanes(), true, In, whole_rows<In>>, grid, race_threads,
+                    0, source, p, ways, work, before, parts, next.count, whole_rows<In>{});
+      }
+      if (measures) {
+        launch_next(on.stream, measure_chunks<lanes(), In>, grid, race_threads, 0, source, p, ways,
+                    work, before, parts, measured);
+      }
+      launch_next(on.stream, judge_draws<lanes(), In>, std::min(raced, grid), finish_threads, 0,
+                  source, p, ways, work, parts, measured, states, round == 0, next, raws);
+      work.list = next;
+    }
+    if (rounds == 0) {
+      work.draws = rows;
+    }
+    launch_next(on.stream, sample_in_rounds<lanes(), In>,
+                std::min<std::int64_t>(std::max(rows, raced), 2 * on.properties.multiprocessors),
+                race_threads, 0, source, p, ways, work, rounds > 0 ? states : nullptr, raws);
+  });
   if (lists.values.data != nullptr) {
-    launch_grid(on.stream, sample_from_lists<In>, p.x.rows, list_threads, p, ways, lists, raws);
+    launch_grid(on.stream, sample_from_lists<In>, rows, list_threads, p, ways, lists, raws);
   }
   if (ways.may_go(sample_way::row)) {
     run_by_block<In>(on, p, ways);

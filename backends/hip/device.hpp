@@ -120,5 +120,17 @@ __device__ inline std::uint32_t max_of_pairs(std::uint32_t a, std::uint32_t b) {
   return larger(a & 0xffffU, b & 0xffffU) | larger(a >> 16, b >> 16) << 16;
 }
 
+/// Of 32-bit integers.
+__device__ inline std::uint64_t wide_product(std::uint32_t a, std::uint32_t b) {
+  return std::uint64_t{a} * b;
+}
+
+/// The smaller halves of two pairs of 16-bit integers.
+__device__ inline std::uint32_t min_of_pairs(std::uint32_t a, std::uint32_t b) {
+  const std::uint32_t low = (a & 0xffffU) < (b & 0xffffU) ? a & 0xffffU : b & 0xffffU;
+  const std::uint32_t high = a >> 16 < b >> 16 ? a >> 16 : b >> 16;
+  return low | high << 16;
+}
+
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold::gpu

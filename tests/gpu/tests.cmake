@@ -9,9 +9,10 @@ if(NOT BUILD_SHARED_LIBS)  # the plans are not exported
   softfold_test_suites(${host_tests} plan)
 endif()
 
-# What takes more memory than the machines of most tests have.
+# What takes more memory or time than most tests have.
 set(large_tests softfold_${SOFTFOLD_BACKEND}_large)
-add_executable(${large_tests} "${CMAKE_CURRENT_LIST_DIR}/large.cpp")
+add_executable(${large_tests} "${CMAKE_CURRENT_LIST_DIR}/large.cpp"
+               "${CMAKE_CURRENT_LIST_DIR}/draws.cpp")
 softfold_compile(${large_tests})
 target_link_libraries(${large_tests} PRIVATE softfold::softfold softfold_test_main)
 softfold_test_suites(${large_tests} large)

@@ -21,10 +21,17 @@ struct measured_row {
   std::int64_t whole_count;
 };
 
-struct measure_memory {
-  measured_row exact;
+/// The same about, of a part of the row: masses within a share of 2^-13 of themselves, relative to
+/// the largest element's, or NaN; the count is exact.
+struct near_measure {
   float before;
   float whole;
+  std::int64_t before_count;
+};
+
+struct measure_memory {
+  measured_row exact;
+  near_measure near;
 };
 
 template <int lanes>
@@ -61,6 +68,21 @@ __device__ inline void add_over_block(float own, float& to) {
   }
 }
 
+/// The sum of the threads' parts; to all of them.
+template <int lanes>
+__device__ inline near_measure sum_over_block(const near_measure& own, measure_memory& memory) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    memory.near = {};
+  }
+  __syncthreads();
+  add_over_block<lanes>(own.before, memory.near.before);
+  add_over_block<lanes>(own.whole, memory.near.whole);
+  add_over_block<lanes>(own.before_count, memory.near.before_count);
+  __syncthreads();
+  return memory.near;
+}
+
 /// A row, and what its masses are relative to.
 template <class In>
 struct row_measure {
@@ -76,6 +98,12 @@ struct row_measure {
     return element > x || (element == x && at < column);
   }
 
+  /// Of a finite number.
+  __device__ static float next_above(float element) {
+    const std::uint32_t bits = __float_as_uint(element);
+    return __uint_as_float(element > 0 ? bits + 1 : element < 0 ? bits - 1 : 1U);
+  }
+
   /// To all threads of the block.
   template <int lanes>
   __device__ measured_row exactly(measure_memory& memory) const {
@@ -89,17 +117,18 @@ struct row_measure {
     measured_row own = {};
     for (std::int64_t first = std::int64_t{threadIdx.x} * race_columns; first < row.cols;
          first += std::int64_t{blockDim.x} * race_columns) {
-      float elements[race_columns];
-      row.load(first, elements);
+      race_block<In> block;
+      row.load(first, block);
 #pragma unroll
       for (int i = 0; i < race_columns; ++i) {
-        const double z = sampling::scaled(scale, static_cast<double>(elements[i]));
+        const float element = block.element(i);
+        const double z = sampling::scaled(scale, static_cast<double>(element));
         const double below = largest - z;
         if (z > -infinite && below <= depth) {
           const std::uint64_t weight = sampling::weight_of(below);
           own.whole.add(weight);
           ++own.whole_count;
-          if (is_before(elements[i], first + i)) {
+          if (is_before(element, first + i)) {
             own.before.add(weight);
             ++own.before_count;
           }
@@ -114,59 +143,55 @@ struct row_measure {
     return memory.exact;
   }
 
-  /// The masses within a share of 2^-13 of themselves, relative to the largest element's, or NaN;
-  /// the depth counts for nothing. The count is exact.
-  template <int lanes>
-  __device__ void nearly(measure_memory& memory, float& before, float& whole,
-                         std::int64_t& count) const {
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      memory.before = 0;
-      memory.whole = 0;
-      memory.exact.before_count = 0;
-    }
-    __syncthreads();
+  /// Of columns [begin, end); the depth counts for nothing. To all of race_threads threads.
+  template <int lanes, int ahead = sizeof(In) == 4 ? 3 : 5>
+  __device__ near_measure nearly(std::int64_t begin, std::int64_t end,
+                                 measure_memory& memory) const {
+    constexpr int step = race_threads * race_columns;
     constexpr float log2_e = 1.44269504F;
     const auto scale_2 = static_cast<float>(scale) * log2_e;
-    float own_before = 0;
-    float own_whole = 0;
-    std::int64_t own_count = 0;
-    constexpr int ahead = 2;
-    const std::int64_t step = std::int64_t{blockDim.x} * race_columns;
-    for (std::int64_t first = std::int64_t{threadIdx.x} * race_columns; first < row.cols;
-         first += ahead * step) {
-      float elements[ahead][race_columns];
+    const row_reader<In> part = {row.x, end < row.cols ? end : row.cols, row.in_vectors};
+    const auto own_block = static_cast<std::uint32_t>(column / race_columns);
+    const float above = next_above(x);
+    auto number = static_cast<std::uint32_t>(begin / race_columns) + threadIdx.x;
+    near_measure own = {};
+    race_block<In> blocks[ahead];
+    part.template load<step>(begin, blocks);
+    for (std::int64_t first = begin; first < end;) {
+      first += ahead * step;
 #pragma unroll
       for (int a = 0; a < ahead; ++a) {
-        row.load(first + a * step, elements[a]);  // nothing beyond the row
-      }
-#pragma unroll
-      for (int a = 0; a < ahead; ++a) {
+        // Of equal elements those of the blocks before the column's.
+        const float from = number + a * race_threads < own_block ? x : above;
         float part_before = 0;
         float part_whole = 0;
         int part_count = 0;
 #pragma unroll
         for (int i = 0; i < race_columns; ++i) {
-          const float element = elements[a][i];
+          const float element = blocks[a].element(i);
           const float e = fast_exp2((element - largest_x) * scale_2);
           part_whole += e;
-          if (is_before(element, first + a * step + i)) {
+          if (element >= from) {
             part_before += e;
             ++part_count;
           }
         }
-        own_before += part_before;
-        own_whole += part_whole;
-        own_count += part_count;
+        if (first < end) {
+          part.template load_one<step>(first, a, blocks[a]);
+        }
+        own.before += part_before;
+        own.whole += part_whole;
+        own.before_count += part_count;
       }
+      number += ahead * race_threads;
     }
-    add_over_block<lanes>(own_before, memory.before);
-    add_over_block<lanes>(own_whole, memory.whole);
-    add_over_block<lanes>(own_count, memory.exact.before_count);
-    __syncthreads();
-    before = memory.before;
-    whole = memory.whole;
-    count = memory.exact.before_count;
+    // And those before it in its own.
+    const std::int64_t at = std::int64_t{own_block} * race_columns + threadIdx.x;
+    if (at < column && at >= begin && at < end && row.element(at) == x) {
+      own.before += fast_exp2((x - largest_x) * scale_2);
+      ++own.before_count;
+    }
+    return sum_over_block<lanes>(own, memory);
   }
 };
 

@@ -1,22 +1,82 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Rows without filters: their chunks race, one read.
+/// Chunks of rows race, one read; then each row's best runner.
 #pragma once
 
 #include <gpu/job/row_source.hpp>
 #include <gpu/sampling/race.hpp>
 #include <gpu/sampling/results.hpp>
+#include <gpu/sampling/way.hpp>
+#include <gpu/uninitialised.hpp>
 
 #include <cstdint>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-constexpr int race_threads = 256;
-
 /// Blocks of a race on a multiprocessor: as many as need no memory for registers.
 template <class In>
-constexpr int race_resident = sizeof(In) == 4 ? 3 : 4;
+constexpr int race_resident = sizeof(In) == 4 ? 4 : 4;
+
+/// How rows are cut for a race.
+struct race_cut {
+  int chunks;
+  std::int64_t columns;  ///< of a chunk
+
+  /// Into so many chunks at most, of whole steps of a block.
+  template <class In>
+  SOFTFOLD_HD static race_cut of(std::int64_t cols, std::int64_t most) {
+    constexpr std::int64_t step = std::int64_t{race_threads} * race_columns * race_ahead<In>;
+    const std::int64_t steps = cols > step ? (cols + step - 1) / step : 1;
+    const std::int64_t chunks = most < 1 ? 1 : most < steps ? most : steps;
+    const std::int64_t each = (steps + chunks - 1) / chunks;
+    return {static_cast<int>((steps + each - 1) / each), each * step};
+  }
+  [[nodiscard]] __device__ std::int64_t begin(int chunk) const { return chunk * columns; }
+  [[nodiscard]] __device__ std::int64_t end(int chunk, std::int64_t cols) const {
+    return begin(chunk) + columns < cols ? begin(chunk) + columns : cols;
+  }
+};
+
+/// Draws that race: their numbers are draw * rows + row.
+struct draw_list {
+  std::int64_t* numbers;
+  int* count;
+
+  __device__ void append(std::int64_t number) const { numbers[atomicAdd(count, 1)] = number; }
+};
+
+/// The draws of a race: all, or those of a list, of which a device's blocks have the more chunks
+/// the fewer there are.
+struct race_work {
+  race_cut cut;
+  std::int64_t draws;
+  draw_list list;  ///< without numbers: all
+  int blocks;
+
+  [[nodiscard]] __device__ std::int64_t count() const {
+    return list.numbers == nullptr ? draws : *list.count;
+  }
+  template <class In>
+  [[nodiscard]] __device__ race_cut cut_of(std::int64_t count, std::int64_t cols) const {
+    return list.numbers == nullptr || count == 0 ? cut : race_cut::of<In>(cols, blocks / count);
+  }
+  [[nodiscard]] __device__ std::int64_t number(std::int64_t i) const {
+    return list.numbers == nullptr ? i : list.numbers[i];
+  }
+};
+
+/// Whether the filters keep a race's winner, as far as is known.
+enum class verdict : std::uint8_t { kept, removed, unknown };
+
+/// What the rounds so far found of a draw.
+struct draw_state {
+  std::int64_t winner = -1;  ///< of the last race
+  float top = 0;             ///< the row's largest element
+  core::sampling::row_kind kind = core::sampling::row_kind::ordinary;
+  verdict judged = verdict::unknown;  ///< the winner
+  bool done = false;                  ///< the token is written
+};
 
 /// What race_chunks reads rows with: as they are, or with what is removed.
 template <class In>
@@ -39,61 +99,187 @@ struct masked_rows {
   }
 };
 
-/// Chunks of rows: their best runners, or the tokens if a chunk is a row.
-template <class In, class Rows>
+/// `limited`: some rows have a min-p, or draws go into another round, whose `states` these are.
+/// `cleared`: the number of draws for the next round, or null.
+template <int lanes, bool limited, class In, class Rows>
 __global__ void __launch_bounds__(race_threads, least_resident(Rows::resident))
     race_chunks(const row_source<In> source, const core::sample_problem problem,
-                const sample_ways ways, int chunks, std::int64_t chunk_columns,
-                core::sampling::runner* parts, const raw_row* raws, const Rows rows) {
-  __shared__ race_memory<race_threads> memory;
-  let_next_begin();
-  const std::int64_t draw = blockIdx.x / static_cast<unsigned>(chunks) / source.rows;
-  const std::int64_t row = blockIdx.x / static_cast<unsigned>(chunks) % source.rows;
-  const std::int64_t chunk = blockIdx.x % static_cast<unsigned>(chunks);
-  const core::sampling::parameters p = core::sampling::parameters_of(problem.options, row);
-  if (ways.way_of(p) != sample_way::race) {
-    return;
+                const sample_ways ways, const race_work work, const draw_state* states,
+                race_part* parts, int* cleared, const Rows rows) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
   }
-  const auto reader = rows.reader(source, row);
-  const std::int64_t begin = chunk * chunk_columns;
-  const std::int64_t end =
-      begin + chunk_columns < source.cols ? begin + chunk_columns : source.cols;
-  const auto best = race<In, false, decltype(rows.reader(source, row))>::of(reader, p, draw)
-                        .template run<false>(begin, end, memory);
-  if (threadIdx.x == 0) {
-    if (chunks == 1) {
-      write_drawn<In>(problem, row, draw, best, kind_of(best), 0, raws);
-    } else {
-      parts[blockIdx.x] = best;
+  __shared__ uninitialised<race_part> part;
+  wait_for_launch_before();
+  let_next_begin();
+  if (blockIdx.x == 0 && threadIdx.x == 0 && cleared != nullptr) {
+    *cleared = 0;
+  }
+  const std::int64_t count = work.count();
+  const race_cut cut = work.template cut_of<In>(count, source.cols);
+  for (std::int64_t b = blockIdx.x; b < count * cut.chunks; b += gridDim.x) {
+    const std::int64_t number = work.number(b / cut.chunks);
+    const auto chunk = static_cast<int>(b % cut.chunks);
+    const std::int64_t row = number % source.rows;
+    const core::sampling::parameters p = core::sampling::parameters_of(problem.options, row);
+    if (!ways.races(ways.way_of(p))) {
+      continue;
+    }
+    const auto reader = rows.reader(source, row);
+    race_limits limits;
+    float known = -infinity<float>;
+    if constexpr (limited) {
+      limits.depth = core::sampling::min_p_depth(p.min_p);
+      if (states != nullptr) {
+        const draw_state& state = states[number];
+        if (state.judged != verdict::removed) {
+          continue;
+        }
+        limits.column = state.winner;
+        limits.x = reader.element(state.winner);
+        known = state.top;
+      }
+    }
+    race<In, limited, decltype(rows.reader(source, row))>::of(reader, p, number / source.rows,
+                                                              limits)
+        .template run<lanes>(cut.begin(chunk), cut.end(chunk, source.cols), part.get(), known);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      parts[b] = part.get();
     }
   }
 }
 
-constexpr int finish_threads = 64;
+/// The parts of a row that its best runner may be in, in shared memory.
+template <int threads>
+struct finish_memory {
+  static constexpr int most = 8;
 
-/// The tokens of rows of several chunks.
-template <class In>
-__global__ void __launch_bounds__(finish_threads)
-    race_finish(const core::sample_problem problem, const sample_ways ways, int chunks,
-                const core::sampling::runner* parts, const raw_row* raws) {
-  namespace sampling = core::sampling;
-  __shared__ double keys[finish_threads];
-  __shared__ std::int64_t columns[finish_threads];
-  const std::int64_t draw = blockIdx.x / problem.x.rows;
-  const std::int64_t row = blockIdx.x % problem.x.rows;
-  wait_for_launch_before();
-  if (ways.way_of(sampling::parameters_of(problem.options, row)) != sample_way::race) {
-    return;
+  double keys[threads];
+  std::int64_t columns[threads];
+  race_part parts[most];
+  std::int64_t begins[most];
+  std::int64_t ends[most];
+  int count;  ///< of those, `most` + 1 if there are more
+  // Of the whole row, as a part's.
+  std::uint32_t best;
+  std::uint32_t top;
+  std::uint32_t nan;
+  core::sampling::runner winner;
+};
+
+/// Finds them, by the whole block.
+template <int threads>
+__device__ inline void gather_parts(const race_part* parts, const race_cut& cut, std::int64_t cols,
+                                    finish_memory<threads>& memory) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    memory.best = 0;
+    memory.top = 0;
+    memory.nan = 0;
+    memory.count = 0;
   }
-  sampling::runner own;
-  for (int i = static_cast<int>(threadIdx.x); i < chunks; i += finish_threads) {
-    const sampling::runner other = parts[std::int64_t{blockIdx.x} * chunks + i];
-    if (other.beats(own)) {
-      own = other;
+  __syncthreads();
+  for (auto i = static_cast<int>(threadIdx.x); i < cut.chunks; i += threads) {
+    atomicMax(&memory.best, parts[i].best);
+    atomicMax(&memory.top, parts[i].top);
+    atomicMax(&memory.nan, parts[i].nan);
+  }
+  __syncthreads();
+  const float best = core::value_of_key<float>(memory.best);
+  for (auto i = static_cast<int>(threadIdx.x); i < cut.chunks; i += threads) {
+    const race_part& part = parts[i];
+    if (part.count >= race_part::unknown || (part.has_runner() && part.may_beat(best))) {
+      const int place = atomicAdd(&memory.count, 1);
+      if (place < memory.most) {
+        memory.parts[place] = part;
+        memory.begins[place] = cut.begin(i);
+        memory.ends[place] = cut.end(i, cols);
+      }
     }
   }
-  const sampling::runner best = best_of_block(own, keys, columns);
+  __syncthreads();
+}
+
+/// memory.parts[0], just made of the whole row, is all there is.
+template <int threads>
+__device__ inline void take_part(std::int64_t cols, finish_memory<threads>& memory) {
+  __syncthreads();
   if (threadIdx.x == 0) {
+    const race_part& part = memory.parts[0];
+    memory.best = part.best;
+    memory.top = part.top;
+    memory.nan = part.nan;
+    memory.count = part.has_runner() ? 1 : 0;
+    memory.begins[0] = 0;
+    memory.ends[0] = cols;
+  }
+  __syncthreads();
+}
+
+/// Makes memory.winner the best runner of the parts in memory, for all threads.
+template <class Race, int threads>
+__device__ inline void find_winner(const Race& race, finish_memory<threads>& memory) {
+  namespace sampling = core::sampling;
+  const race_part& first = memory.parts[0];
+  const bool is_plain = memory.count == 1 && first.count == 1;  // by far most rows
+  if (memory.nan != 0 || memory.count == 0 || is_plain) {
+    if (threadIdx.x == 0) {
+      memory.winner.key = memory.nan != 0 ? std::numeric_limits<double>::infinity()
+                                          : static_cast<double>(first.bound());
+      memory.winner.column = memory.nan != 0 ? nan_column
+                             : is_plain      ? first.columns[0]
+                                             : sampling::runner{}.column;
+    }
+    __syncthreads();
+    return;
+  }
+  const bool fits = memory.count <= memory.most;
+  const float best = core::value_of_key<float>(memory.best);
+  sampling::runner own;
+  for (int i = 0; i < (fits ? memory.count : 1); ++i) {
+    const race_part& part = memory.parts[i];
+    const bool listed = fits && part.count > 0 && part.count <= race_part::most;
+    std::int64_t begin = 0;
+    std::int64_t size = race.row.cols;
+    if (fits) {
+      begin = memory.begins[i];
+      size = listed ? part.count : memory.ends[i] - begin;
+    }
+    for (std::int64_t j = threadIdx.x; j < size; j += threads) {
+      race.compare_exactly(listed ? part.columns[j] : begin + j, best, own);
+    }
+  }
+  const sampling::runner winner = best_of_block(own, memory.keys, memory.columns);
+  if (threadIdx.x == 0) {
+    memory.winner = winner;
+  }
+  __syncthreads();
+}
+
+constexpr int finish_threads = 64;
+
+/// The tokens of rows without filters.
+template <class In, class Rows>
+__global__ void __launch_bounds__(finish_threads)
+    race_finish(const row_source<In> source, const core::sample_problem problem,
+                const sample_ways ways, const race_cut cut, const race_part* parts,
+                const raw_row* raws, const Rows rows) {
+  __shared__ uninitialised<finish_memory<finish_threads>> shared;
+  wait_for_launch_before();
+  let_next_begin();
+  const std::int64_t draw = blockIdx.x / source.rows;
+  const std::int64_t row = blockIdx.x % source.rows;
+  const core::sampling::parameters p = core::sampling::parameters_of(problem.options, row);
+  if (ways.way_of(p) != sample_way::race) {
+    return;
+  }
+  gather_parts(parts + std::int64_t{blockIdx.x} * cut.chunks, cut, source.cols, shared.get());
+  const auto reader = rows.reader(source, row);
+  find_winner(race<In, false, decltype(rows.reader(source, row))>::of(reader, p, draw),
+              shared.get());
+  if (threadIdx.x == 0) {
+    const core::sampling::runner best = shared.get().winner;
     write_drawn<In>(problem, row, draw, best, kind_of(best), 0, raws);
   }
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Rows with filters, a block each: what the filters keep is a first part of the order, so the
-/// winner of all is the token if it stands there; else what stands before it races again. Where the
-/// cut is does not have to be known, only on which side of it the winner is.
+/// Rows with filters: what they keep is a first part of the order, so the winner of all is the
+/// token if it stands there; else what stands before it races again. Where the cut is does not have
+/// to be known, only on which side of it the winner is. Chunks of rows make the first race and
+/// measure what is before its winner; a block for each row decides, and makes further rounds.
 #pragma once
 
 #include <gpu/job/row_source.hpp>
 #include <gpu/sampling/measure.hpp>
-#include <gpu/sampling/race.hpp>
+#include <gpu/sampling/race_chunks.hpp>
 #include <gpu/sampling/results.hpp>
 #include <gpu/sampling/way.hpp>
 #include <gpu/uninitialised.hpp>
@@ -17,12 +18,10 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// Two blocks of a multiprocessor need no memory for registers then.
-constexpr int round_threads = 384;
 constexpr int round_ahead = 2;
 
 struct round_memory {
-  race_memory<round_threads> race;
+  finish_memory<race_threads> race;
   measure_memory measure;
   core::sampling::runner winner;
   // What the rounds share of their row, to leave the passes their registers.
@@ -31,68 +30,205 @@ struct round_memory {
   race_limits limits;
 };
 
+/// Whether what a row's top_p or top_k keeps has to be measured, and can be nearly.
+[[nodiscard]] __device__ inline bool cuts_k(const core::sampling::parameters& p,
+                                            std::int64_t cols) {
+  return p.top_k > 0 && p.top_k < cols;
+}
+[[nodiscard]] __device__ inline bool measures_nearly(const core::sampling::parameters& p,
+                                                     bool joint, std::int64_t cols) {
+  // With a depth there is something to be exact about.
+  return (cuts_k(p, cols) || p.top_p < 1) && (joint || p.min_p == 0);
+}
+
+/// A row and its race's winner as the filters see them.
+template <class In>
+__device__ inline row_measure<In> measure_of(const row_reader<In>& row,
+                                             const core::sampling::parameters& p, bool joint,
+                                             float top, std::int64_t winner) {
+  namespace sampling = core::sampling;
+  const double scale = sampling::scale_of<float>(p.temperature);
+  return {row,
+          scale,
+          sampling::scaled(scale, static_cast<double>(top)),
+          joint ? std::numeric_limits<double>::infinity() : sampling::min_p_depth(p.min_p),
+          row.element(winner),
+          winner,
+          top};
+}
+
+/// The race whose parts a round looks at; `states`: of the rounds before it, or null.
+template <class In>
+__device__ inline race<In, true> race_of(const row_reader<In>& row,
+                                         const core::sampling::parameters& p, std::int64_t draw,
+                                         const draw_state* states, std::int64_t number) {
+  race_limits limits;
+  if (states != nullptr) {
+    limits.column = states[number].winner;
+    limits.x = row.element(limits.column);
+  }
+  return race<In, true>::of(row, p, draw, limits);
+}
+
+/// What stands before a race's winners, chunk by chunk, of the rows whose filters ask for it.
+template <int lanes, class In>
+__global__ void __launch_bounds__(race_threads, least_resident(3))
+    measure_chunks(const row_source<In> source, const core::sample_problem problem,
+                   const sample_ways ways, const race_work work, const draw_state* states,
+                   const race_part* parts, near_measure* measures) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
+  }
+  namespace sampling = core::sampling;
+  __shared__ uninitialised<finish_memory<race_threads>> shared;
+  __shared__ uninitialised<measure_memory> measured;
+  wait_for_launch_before();
+  let_next_begin();
+  const bool joint = problem.options.order == filter_order::joint;
+  const std::int64_t count = work.count();
+  const race_cut cut = work.template cut_of<In>(count, source.cols);
+  for (std::int64_t b = blockIdx.x; b < count * cut.chunks; b += gridDim.x) {
+    const std::int64_t number = work.number(b / cut.chunks);
+    const auto chunk = static_cast<int>(b % cut.chunks);
+    const std::int64_t row = number % source.rows;
+    const sampling::parameters p = sampling::parameters_of(problem.options, row);
+    if (ways.way_of(p) != sample_way::rounds || p.temperature == 0 ||
+        !measures_nearly(p, joint, source.cols) ||
+        (states != nullptr && states[number].judged != verdict::removed)) {
+      continue;
+    }
+    const auto reader = row_reader<In>::of(source.row(row), source.cols);
+    gather_parts(parts + b / cut.chunks * cut.chunks, cut, source.cols, shared.get());
+    find_winner(race_of(reader, p, number / source.rows, states, number), shared.get());
+    const sampling::runner winner = shared.get().winner;
+    if (kind_of(winner) != sampling::row_kind::ordinary) {
+      continue;
+    }
+    const near_measure own =
+        measure_of(reader, p, joint, core::value_of_key<float>(shared.get().top), winner.column)
+            .template nearly<lanes>(cut.begin(chunk), cut.end(chunk, source.cols), measured.get());
+    if (threadIdx.x == 0) {
+      measures[b] = own;
+    }
+  }
+}
+
+/// By min-p; kept is only what no other filter cuts.
+template <class In>
+__device__ inline verdict judge_by_depth(const row_measure<In>& measure,
+                                         const core::sampling::parameters& p) {
+  const double z = core::sampling::scaled(measure.scale, static_cast<double>(measure.x));
+  return !(measure.largest - z <= core::sampling::min_p_depth(p.min_p)) ? verdict::removed
+         : cuts_k(p, measure.row.cols) || p.top_p < 1                   ? verdict::unknown
+                                                                        : verdict::kept;
+}
+/// By top-k and top-p, of a row that measures_nearly().
+__device__ inline verdict judge_nearly(const near_measure& near,
+                                       const core::sampling::parameters& p, std::int64_t cols) {
+  if (cuts_k(p, cols) && near.before_count >= p.top_k) {
+    return verdict::removed;
+  }
+  constexpr float share = 0x1p-11F;
+  constexpr float units = 0x1p-40F;  // what rounding masses to integers may do
+  const float wanted = static_cast<float>(p.top_p) * near.whole;
+  return !(p.top_p < 1) || near.before * (1 + share) + units < wanted * (1 - share) ? verdict::kept
+         : near.before * (1 - share) > wanted * (1 + share) + units ? verdict::removed
+                                                                    : verdict::unknown;
+}
+
+/// Ends the draws whose winner is kept; `next`: the others.
+template <int lanes, class In>
+__global__ void __launch_bounds__(finish_threads)
+    judge_draws(const row_source<In> source, const core::sample_problem problem,
+                const sample_ways ways, const race_work work, const race_part* parts,
+                const near_measure* measures, draw_state* states, bool is_first,
+                const draw_list next, const raw_row* raws) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
+  }
+  namespace sampling = core::sampling;
+  __shared__ uninitialised<finish_memory<finish_threads>> shared;
+  __shared__ uninitialised<measure_memory> measured;
+  wait_for_launch_before();
+  let_next_begin();
+  const bool joint = problem.options.order == filter_order::joint;
+  const std::int64_t count = work.count();
+  const race_cut cut = work.template cut_of<In>(count, source.cols);
+  for (std::int64_t i = blockIdx.x; i < count; i += gridDim.x) {
+    const std::int64_t number = work.number(i);
+    const std::int64_t row = number % source.rows;
+    const sampling::parameters p = sampling::parameters_of(problem.options, row);
+    if (ways.way_of(p) != sample_way::rounds) {
+      continue;
+    }
+    const draw_state* const before = is_first ? nullptr : states;
+    if (before != nullptr && before[number].judged != verdict::removed) {
+      if (threadIdx.x == 0) {
+        next.append(number);
+      }
+      continue;
+    }
+    const auto reader = row_reader<In>::of(source.row(row), source.cols);
+    gather_parts(parts + i * cut.chunks, cut, source.cols, shared.get());
+    find_winner(race_of(reader, p, number / source.rows, before, number), shared.get());
+    const sampling::runner winner = shared.get().winner;
+    const float top = core::value_of_key<float>(shared.get().top);
+    const sampling::row_kind kind = kind_of(winner);
+    verdict judged = verdict::kept;
+    if (kind == sampling::row_kind::ordinary && p.temperature != 0) {
+      judged = judge_by_depth(measure_of(reader, p, joint, top, winner.column), p);
+      if (judged == verdict::unknown && measures_nearly(p, joint, source.cols)) {
+        near_measure near = {};
+        for (auto j = static_cast<int>(threadIdx.x); j < cut.chunks; j += finish_threads) {
+          const near_measure& of_chunk = measures[i * cut.chunks + j];
+          near.before += of_chunk.before;
+          near.whole += of_chunk.whole;
+          near.before_count += of_chunk.before_count;
+        }
+        judged = judge_nearly(sum_over_block<lanes>(near, measured.get()), p, source.cols);
+      }
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      const bool done = judged == verdict::kept && !ways.wants_kept;
+      states[number] = {winner.column, top, kind, judged, done};
+      if (done) {
+        write_drawn<In>(problem, row, number / source.rows, winner, kind, 0, raws);
+      } else {
+        next.append(number);
+      }
+    }
+  }
+}
+
 /// Whether the filters keep the winner; if not, the limits are set for the next round.
 template <int lanes, class In>
-__device__ inline bool keeps_winner(const row_reader<In>& row, bool joint, round_memory& memory) {
+__device__ inline bool keeps_winner(const row_reader<In>& row, bool joint, verdict judged,
+                                    round_memory& memory) {
   namespace sampling = core::sampling;
-  constexpr double infinite = std::numeric_limits<double>::infinity();
   const sampling::parameters& p = memory.parameters;
-  const float x = widen(row.x[memory.winner.column]);
-  const double scale = sampling::scale_of<float>(p.temperature);
-  const double largest = memory.numbers.largest;
-  const double depth = sampling::min_p_depth(p.min_p);
-  const bool cuts_k = p.top_k > 0 && p.top_k < row.cols;
-  const bool cuts_p = p.top_p < 1;
-  const auto is_kept = [&] {
-    if (!(largest - sampling::scaled(scale, static_cast<double>(x)) <= depth)) {
-      return false;
+  const row_measure<In> measure =
+      measure_of(row, p, joint, static_cast<float>(memory.numbers.largest_x), memory.winner.column);
+  if (judged == verdict::unknown) {
+    judged = judge_by_depth(measure, p);
+    if (judged == verdict::unknown && measures_nearly(p, joint, row.cols)) {
+      judged = judge_nearly(
+          measure.template nearly<lanes, round_ahead>(0, row.cols, memory.measure), p, row.cols);
     }
-    if (!cuts_k && !cuts_p) {
-      return true;
+    if (judged == verdict::unknown) {
+      const measured_row exact = measure.template exactly<lanes>(memory.measure);
+      const bool kept =
+          !(cuts_k(p, row.cols) && exact.before_count >= p.top_k) &&
+          !(p.top_p < 1 && exact.before.reaches(sampling::share_of(p.top_p, exact.whole)));
+      judged = kept ? verdict::kept : verdict::removed;
     }
-    const row_measure<In> measure = {row,
-                                     scale,
-                                     largest,
-                                     joint ? infinite : depth,
-                                     x,
-                                     memory.winner.column,
-                                     static_cast<float>(memory.numbers.largest_x)};
-    if (joint || p.min_p == 0) {  // no depth to be exact about
-      float before = 0;
-      float whole = 0;
-      std::int64_t count = 0;
-      measure.template nearly<lanes>(memory.measure, before, whole, count);
-      if (cuts_k && count >= p.top_k) {
-        return false;
-      }
-      if (!cuts_p) {
-        return true;
-      }
-      constexpr float share = 0x1p-11F;
-      constexpr float units = 0x1p-40F;  // what rounding masses to integers may do
-      const float wanted = static_cast<float>(p.top_p) * whole;
-      if (before * (1 + share) + units < wanted * (1 - share)) {
-        return true;
-      }
-      if (before * (1 - share) > wanted * (1 + share) + units) {
-        return false;
-      }
-    }
-    const measured_row exact = measure.template exactly<lanes>(memory.measure);
-    if (cuts_k && exact.before_count >= p.top_k) {
-      return false;
-    }
-    return !cuts_p || !exact.before.reaches(sampling::share_of(p.top_p, exact.whole));
-  };
-  if (is_kept()) {
-    return true;
   }
   __syncthreads();
   if (threadIdx.x == 0) {
-    memory.limits = {x, memory.winner.column, largest, depth};
+    memory.limits = {measure.x, memory.winner.column, sampling::min_p_depth(p.min_p)};
   }
   __syncthreads();
-  return false;
+  return judged == verdict::kept;
 }
 
 /// How many elements of a row are kept, and their mass: all, or the first alone.
@@ -133,67 +269,95 @@ __device__ inline double log_of_winner(const row_reader<In>& row, const sample_w
   return sampling::log_probability(memory.numbers.largest, z, memory.numbers.kept_weight);
 }
 
-/// Rows of the way sample_way::rounds.
+/// The draws of a list, whose states these are; without one all draws of so many rows, which have
+/// none.
 template <int lanes, class In>
-__global__ void __launch_bounds__(round_threads, least_resident(2))
+__global__ void __launch_bounds__(race_threads, least_resident(2))
     sample_in_rounds(const row_source<In> source, const core::sample_problem given,
-                     const sample_ways ways, const raw_row* raws) {
+                     const sample_ways ways, const race_work work, const draw_state* states,
+                     const raw_row* raws) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
   }
   namespace sampling = core::sampling;
   __shared__ uninitialised<round_memory> shared;
   round_memory& memory = shared.get();
-  const std::int64_t row = blockIdx.x;
-  {
-    const sampling::parameters p = sampling::parameters_of(given.options, row);
-    if (ways.way_of(p) != sample_way::rounds) {
-      return;
-    }
+  sampling::row_numbers& numbers = memory.numbers;
+  const sampling::parameters& p = memory.parameters;
+  const bool joint = given.options.order == filter_order::joint;
+  wait_for_launch_before();
+  const std::int64_t count = work.count();
+  const std::int64_t draws = states != nullptr ? 1 : given.tokens.cols;
+  for (std::int64_t i = blockIdx.x; i < count; i += gridDim.x) {
+    const std::int64_t number = work.number(i);
+    const std::int64_t row = number % source.rows;
+    const auto reader = row_reader<In>::of(source.row(row), source.cols);
+    __syncthreads();
     if (threadIdx.x == 0) {
-      memory.parameters = p;
+      memory.parameters = sampling::parameters_of(given.options, row);
       memory.numbers = sampling::row_numbers{};
     }
     __syncthreads();
-  }
-  const sampling::parameters& p = memory.parameters;
-  sampling::row_numbers& numbers = memory.numbers;
-  const auto reader = row_reader<In>::of(source.row(row), source.cols);
-  const bool joint = given.options.order == filter_order::joint;
-  for (int draw = 0; draw < given.tokens.cols || draw == 0; ++draw) {
-    sampling::runner winner = race<In, false>::of(reader, p, draw)
-                                  .template run<true, round_ahead>(0, source.cols, memory.race);
-    if (threadIdx.x == 0) {
-      const float top = core::value_of_key<float>(memory.race.top);
-      numbers.largest = race<In, false>::of(reader, p, draw).z_of(top);
-      numbers.largest_x = static_cast<double>(top);
-      numbers.kind = kind_of(winner);
+    if (ways.way_of(p) != sample_way::rounds) {
+      continue;
     }
-    while (true) {
-      if (threadIdx.x == 0) {
-        memory.winner = winner;
+    for (std::int64_t j = 0; j < draws || j == 0; ++j) {
+      const std::int64_t draw = number / source.rows + j;
+      draw_state state;
+      bool is_raced = states != nullptr;
+      if (is_raced) {
+        state = states[number];
       }
       __syncthreads();
-      if (numbers.kind != sampling::row_kind::ordinary || p.temperature == 0 ||
-          keeps_winner<lanes>(reader, joint, memory)) {
-        break;
+      if (threadIdx.x == 0) {
+        memory.limits = {.depth = sampling::min_p_depth(p.min_p)};
+        memory.winner.column = state.winner;
+        numbers.largest_x = static_cast<double>(state.top);
+        numbers.kind = state.kind;
       }
-      winner = race<In, true>::of(reader, p, draw, &memory.limits)
-                   .template run<false, round_ahead>(0, source.cols, memory.race);
-    }
-    if (draw == 0 && ways.wants_kept) {
-      count_kept<lanes>(reader, memory);
-    }
-    if (threadIdx.x == 0) {
-      if (draw == 0 && given.options.kept.data != nullptr) {
-        core::write_integer(given.options.kept.data, given.options.kept.type, row, numbers.kept);
+      __syncthreads();
+      for (bool is_first = true;; is_first = false) {
+        if (!is_raced) {
+          const auto racer = race<In, true>::of(reader, p, draw, memory.limits);
+          racer.template run<lanes, round_ahead>(
+              0, source.cols, memory.race.parts[0],
+              is_first ? -infinity<float> : static_cast<float>(numbers.largest_x));
+          take_part(source.cols, memory.race);
+          find_winner(racer, memory.race);
+          if (threadIdx.x == 0) {
+            memory.winner = memory.race.winner;
+            if (is_first) {
+              numbers.largest_x = static_cast<double>(core::value_of_key<float>(memory.race.top));
+              numbers.kind = kind_of(memory.winner);
+            }
+          }
+          __syncthreads();
+        }
+        if (numbers.kind != sampling::row_kind::ordinary || p.temperature == 0 ||
+            keeps_winner<lanes>(reader, joint, is_raced ? state.judged : verdict::unknown,
+                                memory)) {
+          break;
+        }
+        is_raced = false;
       }
-      if (draw < given.tokens.cols) {
-        write_drawn<In>(given, row, draw, memory.winner, numbers.kind,
-                        log_of_winner(reader, ways, memory), raws);
+      if (threadIdx.x == 0) {
+        numbers.largest =
+            sampling::scaled(sampling::scale_of<float>(p.temperature), numbers.largest_x);
+      }
+      __syncthreads();
+      if (ways.wants_kept && j == 0) {
+        count_kept<lanes>(reader, memory);
+      }
+      if (threadIdx.x == 0) {
+        if (draw == 0 && given.options.kept.data != nullptr) {
+          core::write_integer(given.options.kept.data, given.options.kept.type, row, numbers.kept);
+        }
+        if (draw < given.tokens.cols) {
+          write_drawn<In>(given, row, draw, memory.winner, numbers.kind,
+                          log_of_winner(reader, ways, memory), raws);
+        }
       }
     }
-    __syncthreads();
   }
 }
 

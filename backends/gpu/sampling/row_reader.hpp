@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The elements of a row as f32 numbers, as many at a time as share a block of noise.
+/// A row's elements, as many at a time as share a block of noise.
 #pragma once
 
 #include <gpu/row/removals.hpp>
@@ -14,8 +14,52 @@ namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
 constexpr int race_columns = core::sampling::block_tokens;  ///< consecutive ones of a thread
+constexpr int race_threads = 256;                           ///< of a block that goes through a row
 
-/// A row's elements by f32 numbers, race_columns at a time.
+/// race_columns elements, of which most are never looked at one by one.
+template <class In>
+struct race_block {
+  static constexpr int width = vector_width<In>;
+
+  block16 vectors[race_columns / width];
+
+  [[nodiscard]] __device__ float element(int i) const {
+    return element_of<In>(vectors[i / width], i % width);
+  }
+  /// NaN if there is one.
+  [[nodiscard]] __device__ float largest() const {
+    if constexpr (sizeof(In) == 2) {
+      const std::uint32_t(&words)[4] = vectors[0].words;
+      const std::uint32_t pair = max_of_pairs<In>(max_of_pairs<In>(words[0], words[1]),
+                                                  max_of_pairs<In>(words[2], words[3]));
+      const block16 both = {{pair, 0, 0, 0}};
+      return max_or_nan(element_of<In>(both, 0), element_of<In>(both, 1));
+    } else {
+      float most = element(0);
+#pragma unroll
+      for (int i = 1; i < race_columns; ++i) {
+        most = max_or_nan(most, element(i));
+      }
+      return most;
+    }
+  }
+  /// Those without a bit become -infinity.
+  __device__ void keep(std::uint32_t bits) {
+#pragma unroll
+    for (int w = 0; w < race_columns / width * 4; ++w) {
+      std::uint32_t& word = vectors[w / 4].words[w % 4];
+      const std::uint32_t none = no_elements<In>().words[0];
+      if constexpr (sizeof(In) == 4) {
+        word = (bits >> w & 1U) != 0 ? word : none;
+      } else {
+        const std::uint32_t kept = pair_mask(bits >> (w / 2 * 4) & 15U, w % 2);
+        word = (word & kept) | (none & ~kept);
+      }
+    }
+  }
+};
+
+/// A row's elements, race_columns at a time.
 template <class In>
 struct row_reader {
   const In* x;
@@ -26,34 +70,52 @@ struct row_reader {
     return {x, cols, reinterpret_cast<std::uintptr_t>(x) % vector_bytes == 0};
   }
   /// Those beyond the row are -infinity.
-  __device__ void load(std::int64_t first, float (&to)[race_columns]) const {
+  __device__ void load(std::int64_t first, race_block<In>& to) const {
+    constexpr int width = vector_width<In>;
     if (in_vectors && first + race_columns <= cols) {
-      constexpr int width = vector_width<In>;
+      return load_vectors(x + first, to);
+    }
 #pragma unroll
-      for (int v = 0; v < race_columns / width; ++v) {
-        const block16 vector = load_vector<true>(reinterpret_cast<const block16*>(x + first) + v);
+    for (int v = 0; v < race_columns / width; ++v) {
+      to.vectors[v] = no_elements<In>();
 #pragma unroll
-        for (int i = 0; i < width; ++i) {
-          to[v * width + i] = element_of<In>(vector, i);
+      for (int i = 0; i < width; ++i) {
+        if (first + v * width + i < cols) {
+          set_element<In>(to.vectors[v], i, x[first + v * width + i]);
         }
+      }
+    }
+  }
+  /// A thread's share of the columns from `first` on: its blocks are `step` columns apart.
+  template <int step, int times>
+  __device__ void load(std::int64_t first, race_block<In> (&to)[times]) const {
+    const std::int64_t own = first + std::int64_t{threadIdx.x} * race_columns;
+    if (in_vectors && first + times * step <= cols) {
+#pragma unroll
+      for (int a = 0; a < times; ++a) {
+        load_vectors(x + own + a * step, to[a]);
       }
       return;
     }
 #pragma unroll
-    for (int i = 0; i < race_columns; ++i) {
-      to[i] = first + i < cols ? widen(x[first + i]) : -infinity<float>;
+    for (int a = 0; a < times; ++a) {
+      load(own + a * step, to[a]);
     }
   }
-  /// Those from first on, from first + step on, and so on.
-  template <int times>
-  __device__ void load(std::int64_t first, std::int64_t step,
-                       float (&to)[times][race_columns]) const {
-#pragma unroll
-    for (int a = 0; a < times; ++a) {
-      load(first + a * step, to[a]);
-    }
+  /// Block number `a` of it.
+  template <int step>
+  __device__ void load_one(std::int64_t first, int a, race_block<In>& to) const {
+    load(first + a * step + std::int64_t{threadIdx.x} * race_columns, to);
   }
   [[nodiscard]] __device__ float element(std::int64_t column) const { return widen(x[column]); }
+
+ private:
+  __device__ static void load_vectors(const In* from, race_block<In>& to) {
+#pragma unroll
+    for (int v = 0; v < race_columns / race_block<In>::width; ++v) {
+      to.vectors[v] = load_vector<true>(reinterpret_cast<const block16*>(from) + v);
+    }
+  }
 };
 
 /// The same of a row of which elements may be removed; these are -infinity.
@@ -66,47 +128,36 @@ struct masked_reader {
   __device__ static masked_reader of(const row_reader<In>& row, const kept_columns& kept) {
     return {row, kept, row.cols};
   }
-  __device__ void load(std::int64_t first, float (&to)[race_columns]) const {
-    float once[1][race_columns];
-    load(first, 0, once);
-#pragma unroll
-    for (int i = 0; i < race_columns; ++i) {
-      to[i] = once[0][i];
-    }
-  }
   /// What is removed whole is not read.
-  template <int times>
-  __device__ void load(std::int64_t first, std::int64_t step,
-                       float (&to)[times][race_columns]) const {
+  template <int step, int times>
+  __device__ void load(std::int64_t first, race_block<In> (&to)[times]) const {
+    const std::int64_t own = first + std::int64_t{threadIdx.x} * race_columns;
     std::uint32_t bits[times];
-    find(first, step, bits);
+    find<step>(own, bits);
 #pragma unroll
     for (int a = 0; a < times; ++a) {
 #pragma unroll
-      for (int i = 0; i < race_columns; ++i) {
-        to[a][i] = -infinity<float>;
+      for (block16& vector : to[a].vectors) {
+        vector = no_elements<In>();
       }
       if (bits[a] != 0) {
-        row.load(first + a * step, to[a]);
+        row.load(own + a * step, to[a]);
       }
     }
 #pragma unroll
     for (int a = 0; a < times; ++a) {
-#pragma unroll
-      for (int i = 0; i < race_columns; ++i) {
-        to[a][i] = (bits[a] >> i & 1U) != 0 ? to[a][i] : -infinity<float>;
-      }
+      to[a].keep(bits[a]);
     }
   }
   [[nodiscard]] __device__ float element(std::int64_t column) const {
     std::uint32_t bits[1];
-    find(column / race_columns * race_columns, 0, bits);
+    find<0>(column / race_columns * race_columns, bits);
     return (bits[0] >> column % race_columns & 1U) != 0 ? row.element(column) : -infinity<float>;
   }
 
  private:
-  template <int times>
-  __device__ void find(std::int64_t first, std::int64_t step, std::uint32_t (&bits)[times]) const {
+  template <int step, int times>
+  __device__ void find(std::int64_t first, std::uint32_t (&bits)[times]) const {
     static_assert(race_columns == 8);
     const auto number = [&](int a) { return static_cast<int>((first + a * step) / race_columns); };
     kept.template find<race_columns>(bits, number, [&](int a) { return first + a * step < cols; });

@@ -13,7 +13,7 @@ inline namespace SOFTFOLD_BACKEND {
 enum class sample_way : std::uint8_t {
   race,    ///< no filter: chunks of the row race
   list,    ///< few first elements are kept, which top-k finds
-  rounds,  ///< the whole row races, until the filters keep the winner
+  rounds,  ///< a race, and others until the filters keep the winner
   row,     ///< the filters' cut is searched first
 };
 
@@ -24,6 +24,10 @@ struct sample_ways {
   /// A race reads its row for each draw.
   static constexpr std::int64_t most_draws_raced = 4;
 
+  /// A race numbers the blocks of a row's noise by 32 bits.
+  static constexpr std::int64_t most_raced = std::int64_t{1} << 35;
+
+  bool by_row;       ///< all rows: f64, or too long
   bool is_wide;      ///< f64
   bool wants_kept;   ///< how many elements are kept, or their mass
   bool wants_share;  ///< and of what is not
@@ -41,6 +45,7 @@ struct sample_ways {
     const bool lists = p.x.type != dtype::f64 && k > 0 && k <= most_listed && k < p.x.cols &&
                        o.kept_mass.data == nullptr;
     return {
+        .by_row = p.x.type == dtype::f64 || p.x.cols > most_raced,
         .is_wide = p.x.type == dtype::f64,
         .wants_kept = o.log_probability.data != nullptr || o.kept.data != nullptr,
         .wants_share = o.kept_mass.data != nullptr,
@@ -67,7 +72,7 @@ struct sample_ways {
     const bool cuts_k = row.top_k > 0 && row.top_k < cols;
     const bool cuts_p = row.top_p < 1;
     const bool keeps_all = row.temperature == 0 || (!cuts_k && !cuts_p && row.min_p == 0);
-    if (!is_wide && keeps_all && !wants_kept && !wants_share && few_draws) {
+    if (!by_row && keeps_all && !wants_kept && !wants_share && few_draws) {
       return sample_way::race;
     }
     if (cuts_k && row.top_k <= listed && !(cuts_p && order == filter_order::joint)) {
@@ -75,13 +80,17 @@ struct sample_ways {
     }
     // The mass that top-p is a share of is not known without the cut of top-k.
     const bool depends = cuts_k && cuts_p && order == filter_order::top_k_first;
-    return !is_wide && !depends && !(wants_kept && !keeps_all) && !wants_share ? sample_way::rounds
-                                                                               : sample_way::row;
+    return !by_row && !depends && !(wants_kept && !keeps_all) && !wants_share ? sample_way::rounds
+                                                                              : sample_way::row;
   }
   /// Whether rows may go one way.
   [[nodiscard]] bool may_go(sample_way by) const {
     return alike ? way_of(common) == by
-                 : (by != sample_way::list || listed > 0) && (by == sample_way::row || !is_wide);
+                 : by == sample_way::row || (by == sample_way::list ? listed > 0 : !by_row);
+  }
+  /// Whether its draws, up to most_draws_raced of them, begin with a race.
+  [[nodiscard]] SOFTFOLD_HD static bool races(sample_way by) {
+    return by == sample_way::race || by == sample_way::rounds;
   }
 };
 
