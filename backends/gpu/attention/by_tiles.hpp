@@ -116,7 +116,7 @@ __device__ inline void write_shared(A* to, const A (&from)[n]) {
 template <int steps, bool leaves_out, int rows, int each, class A>
 __device__ inline void add_products(const A* left, int left_stride, const A* right,
                                     int right_stride, A (&sums)[rows][each]) {
-  constexpr int unrolled = leaves_out ? 1 : 4;  // as many operands have registers
+  [[maybe_unused]] constexpr int unrolled = leaves_out ? 1 : 4;  // as many operands have registers
 #pragma unroll unrolled
   for (int i = 0; i < steps; ++i) {
     A own_left[rows];
