@@ -10,6 +10,7 @@
 #include <softfold/buffer.hpp>
 
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -61,18 +62,6 @@ class device_states {
   buffer states_;
   buffer weighted_;
 };
-
-std::vector<column_range> disjoint(const char* function, std::span<const column_range> a,
-                                   std::span<const column_range> b) {
-  core::disjoint_union result = core::unite(a, b);
-  if (result.shared) {
-    throw error(errc::invalid_argument, std::string(function) + ": keys " +
-                                            std::to_string(result.shared->begin) + " to " +
-                                            std::to_string(result.shared->end - 1) +
-                                            " are in both, expected separate keys");
-  }
-  return std::move(result.columns);
-}
 
 [[noreturn]] void refuse_sinks(core::argument arg) {
   core::fail(errc::invalid_argument, arg, "", "given", "none, as these states have sinks");
@@ -179,18 +168,16 @@ void attention_states::fold(queue& q, const_tensor_ref query, const_tensor_ref k
   device_states part(q, *this);
   fold_attention(q, query, key, value, part.states(), part.weighted(), options);
   const column_range added{options.key_offset, options.key_offset + key.tokens};
-  std::vector<column_range> keys = disjoint(name, keys_, {&added, 1});
+  std::vector<column_range> keys = core::disjoint(name, "keys", keys_, {&added, 1});
   attention_states result = *this;
+  std::optional<device_states> before;
   if (!keys_.empty() || has_sinks_) {
-    device_states before(q, *this);
-    before.upload(q, *this);
-    softfold::combine(q, before.states(), before.weighted(), part.states(), part.weighted());
-    part.download(q, result.states_.data(), result.weighted_.data());
-    q.wait();
-  } else {
-    part.download(q, result.states_.data(), result.weighted_.data());
-    q.wait();
+    before.emplace(q, *this);
+    before->upload(q, *this);
+    softfold::combine(q, before->states(), before->weighted(), part.states(), part.weighted());
   }
+  part.download(q, result.states_.data(), result.weighted_.data());
+  q.wait();
   result.keys_ = std::move(keys);
   result.has_sinks_ = has_sinks_ || adds_sinks;
   *this = std::move(result);
@@ -208,7 +195,7 @@ void attention_states::combine(queue& q, const attention_states& more) {
         std::tuple{".tokens", more.tokens_, tokens_}, std::tuple{".dim", more.dim_, dim_}}) {
     core::check_size(arg, property, size, own, "that of the states");
   }
-  std::vector<column_range> keys = disjoint(name, keys_, more.keys_);
+  std::vector<column_range> keys = core::disjoint(name, "keys", keys_, more.keys_);
   if (has_sinks_ && more.has_sinks_) {
     refuse_sinks({name, "the sinks of more"});
   }

@@ -3,12 +3,15 @@
 /// Sets of columns as ranges in order that neither meet nor overlap.
 #pragma once
 
+#include <softfold/error.hpp>
 #include <softfold/row_states.hpp>
 
 #include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace softfold::core {
@@ -40,6 +43,20 @@ inline disjoint_union unite(std::span<const column_range> a, std::span<const col
     last.end = next.end;
   }
   return result;
+}
+
+/// The union; an error of a function if they share one. `what`: columns or keys.
+inline std::vector<column_range> disjoint(const char* function, const char* what,
+                                          std::span<const column_range> a,
+                                          std::span<const column_range> b) {
+  disjoint_union result = unite(a, b);
+  if (result.shared) {
+    throw error(errc::invalid_argument, std::string(function) + ": " + what + " " +
+                                            std::to_string(result.shared->begin) + " to " +
+                                            std::to_string(result.shared->end - 1) +
+                                            " are in both, expected separate " + what);
+  }
+  return std::move(result.columns);
 }
 
 inline bool contains(std::span<const column_range> ranges, std::int64_t column) {

@@ -18,21 +18,6 @@ namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
 namespace {
 
-std::string text_of(const column_range& r) {
-  return std::to_string(r.begin) + " to " + std::to_string(r.end - 1);
-}
-
-std::vector<column_range> disjoint(const char* function, std::span<const column_range> a,
-                                   std::span<const column_range> b) {
-  core::disjoint_union result = core::unite(a, b);
-  if (result.shared) {
-    throw error(errc::invalid_argument, std::string(function) + ": columns " +
-                                            text_of(*result.shared) +
-                                            " are in both, expected separate columns");
-  }
-  return std::move(result.columns);
-}
-
 /// What must be the same in all states that make one.
 void check_alike(const char* function, const row_states& own, const row_states& more) {
   const auto same = [&](const char* property, const std::string& found, const std::string& wanted) {
@@ -235,7 +220,7 @@ void row_states::fold(queue& q, const_matrix_ref x_part, std::int64_t column_off
   }
   core::check_column_offset(name, column_offset, x_part.cols);
   const column_range added{column_offset, column_offset + x_part.cols};
-  std::vector<column_range> columns = disjoint(name, columns_, {&added, 1});
+  std::vector<column_range> columns = core::disjoint(name, "columns", columns_, {&added, 1});
 
   if (sampling_ && added.end > core::most_part_columns) {
     core::fail(errc::invalid_argument, {name, "column_offset + x_part.cols"}, "",
@@ -284,7 +269,7 @@ void row_states::combine(queue& q, const row_states& more) {
     core::fail(errc::invalid_argument, {name, "more"}, ".rows", std::to_string(more.rows_),
                std::to_string(rows_));
   }
-  std::vector<column_range> columns = disjoint(name, columns_, more.columns_);
+  std::vector<column_range> columns = core::disjoint(name, "columns", columns_, more.columns_);
 
   for (std::size_t r = 0; r < samples_.size(); ++r) {
     const sample_state& theirs = more.samples_[r];

@@ -5,6 +5,7 @@
 
 #include "attention_keys.hpp"
 
+#include <gpu/attention/results.hpp>
 #include <gpu/group/combine.hpp>
 #include <gpu/row/vector_elements.hpp>
 #include <gpu/state/exponential.hpp>
@@ -75,30 +76,11 @@ __device__ __noinline__ void attend_by_key(const core::attention_problem& p,
   }
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const double whole = is_nan ? static_cast<double>(nan) : sum.whole();
-  if (parts.chunks > 1) {
-    const std::int64_t place = block.place(p, number);
-    if (lane == 0) {
-      parts.states[place] = {static_cast<double>(top), whole};
-    }
-#pragma unroll
-    for (int i = 0; i < most_values; ++i) {
-      if (lane + i * 32 < v_dim) {
-        parts.weighted[place * v_dim + lane + i * 32] = o[i];
-      }
-    }
-    return;
-  }
-  const auto finish = core::attention_finish<float>::of(
-      p, row.head, core::public_state(top, static_cast<float>(whole)));
-  if (lane == 0) {
-    core::write_attention_state(p, row.batch, row.head, row.token, finish.both.whole);
-  }
-  const auto output = attention_output<float>::of(p, finish);
-  const std::int64_t to = core::offset_of(p.out, row.batch, row.head, row.token);
+  const auto results = row_results<In>::of(p, parts, block, number, top, whole, lane == 0);
 #pragma unroll
   for (int i = 0; i < most_values; ++i) {
     if (lane + i * 32 < v_dim) {
-      store_value<In>(p.out, to + lane + i * 32, output(o[i]));
+      results.write(p, parts, lane + i * 32, o[i]);
     }
   }
 }

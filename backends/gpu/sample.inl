@@ -55,10 +55,7 @@ void run_by_block(executor& on, const core::sample_problem& p, const sample_ways
 }
 
 /// Blocks that the device is full of.
-template <class In>
-int race_blocks(const executor& on) {
-  return race_resident<In> * on.properties.multiprocessors;
-}
+int race_blocks(const executor& on) { return race_resident * on.properties.multiprocessors; }
 
 /// Rows in f32 arithmetic, whose ways are several.
 template <class In>
@@ -83,7 +80,7 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
                      : !limited && raced < for_second ? 1
                      : !measures || raced < for_third ? 2
                                                       : 3;
-  const int blocks = race_blocks<In>(on);
+  const int blocks = race_blocks(on);
   const auto cut_for = [&](std::int64_t count) {
     return race_cut::of<In>(p.x.cols, blocks / std::max<std::int64_t>(count, 1));
   };

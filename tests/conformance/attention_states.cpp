@@ -2,18 +2,13 @@
 // attention_states: parts of the keys folded anywhere, sent as bytes and combined; and bytes that
 // are none.
 #include "attention_problem.hpp"
+#include "state_bytes.hpp"
 
 #include <softfold/attention_states.hpp>
-
-#include <zlib.h>
-
-#include <cstring>
 
 namespace softfold::test {
 
 namespace {
-
-using bytes = std::vector<std::byte>;
 
 constexpr std::int64_t queries = 12;
 constexpr std::int64_t v_dim = 20;
@@ -57,31 +52,6 @@ bytes example(queue& q) {
   fold(q, s, c, 0, 30, false);
   fold(q, s, c, 40, 100, true);
   return s.to_bytes();
-}
-
-std::string refusal(std::span<const std::byte> data) {
-  try {
-    static_cast<void>(attention_states::from_bytes(data));
-  } catch (const error& e) {
-    CHECK(e.code() == errc::invalid_data);
-    return e.what();
-  }
-  return "accepted";
-}
-
-/// Overwrites and puts the checksum right again.
-template <class T>
-bytes with(bytes data, std::size_t at, T value) {
-  std::memcpy(&data[at], &value, sizeof value);
-  const auto sum = static_cast<std::uint32_t>(
-      crc32_z(0, reinterpret_cast<const unsigned char*>(data.data()), data.size() - 4));
-  std::memcpy(&data[data.size() - 4], &sum, 4);
-  return data;
-}
-
-bool mentions(const std::string& text, const char* part) {
-  INFO("message: " << text);
-  return text.find(part) != std::string::npos;
 }
 
 template <class Call>
@@ -198,29 +168,33 @@ TEST_SUITE("attention_states") {
   TEST_CASE("altered and truncated bytes are refused") {
     queue q;
     const bytes data = example(q);
-    CHECK(refusal(data) == "accepted");
+    CHECK(refusal<attention_states>(data) == "accepted");
     for (std::size_t n = 0; n < data.size(); n += n < 200 ? 1 : 97) {
-      CHECK(refusal(std::span(data).first(n)) != "accepted");
+      CHECK(refusal<attention_states>(std::span(data).first(n)) != "accepted");
     }
     bytes longer = data;
     longer.push_back({});
-    CHECK(mentions(refusal(longer), "bytes, expected"));
+    CHECK(mentions(refusal<attention_states>(longer), "bytes, expected"));
     for (std::size_t at = 0; at < data.size(); at += at < 200 ? 1 : 61) {
       bytes altered = data;
       altered[at] ^= std::byte{0x10};
-      CHECK(refusal(altered) != "accepted");
+      CHECK(refusal<attention_states>(altered) != "accepted");
     }
-    CHECK(mentions(refusal(with(data, 0, 'x')), "wrong magic"));
-    CHECK(mentions(refusal(with(data, 8, std::uint32_t{2})), "version is 2, expected 3"));
-    CHECK(mentions(refusal(with(data, 12, std::uint32_t{4})), "expected 0 to 3"));
-    CHECK(mentions(refusal(with(data, 16, std::int64_t{-2})), "batches is -2"));
-    CHECK(mentions(refusal(with(data, 40, std::int64_t{0})), "dim is 0"));
-    CHECK(mentions(refusal(with(data, 48, std::int64_t{-1})), "ranges of keys"));
-    CHECK(mentions(refusal(with(data, 56, std::int64_t{1})), "reserved"));
-    CHECK(mentions(refusal(with(data, first_range + 16, std::int64_t{30})), "keys 30 to 100"));
-    CHECK(mentions(refusal(with(data, first_state + 4, 500.0F)), "which no query"));
-    CHECK(mentions(refusal(with(data, first_state + 4, 0.0F)), "which no query"));
-    CHECK(mentions(refusal(with(data, first_state, -infinity<float>)), "which no query"));
+    CHECK(mentions(refusal<attention_states>(with(data, 0, 'x')), "wrong magic"));
+    CHECK(mentions(refusal<attention_states>(with(data, 8, std::uint32_t{2})),
+                   "version is 2, expected 3"));
+    CHECK(mentions(refusal<attention_states>(with(data, 12, std::uint32_t{4})), "expected 0 to 3"));
+    CHECK(mentions(refusal<attention_states>(with(data, 16, std::int64_t{-2})), "batches is -2"));
+    CHECK(mentions(refusal<attention_states>(with(data, 40, std::int64_t{0})), "dim is 0"));
+    CHECK(mentions(refusal<attention_states>(with(data, 48, std::int64_t{-1})), "ranges of keys"));
+    CHECK(mentions(refusal<attention_states>(with(data, 56, std::int64_t{1})), "reserved"));
+    CHECK(mentions(refusal<attention_states>(with(data, first_range + 16, std::int64_t{30})),
+                   "keys 30 to 100"));
+    CHECK(
+        mentions(refusal<attention_states>(with(data, first_state + 4, 500.0F)), "which no query"));
+    CHECK(mentions(refusal<attention_states>(with(data, first_state + 4, 0.0F)), "which no query"));
+    CHECK(mentions(refusal<attention_states>(with(data, first_state, -infinity<float>)),
+                   "which no query"));
   }
 }
 

@@ -2,6 +2,7 @@
 // row_states: parts folded anywhere, sent as bytes and combined; and bytes that are none.
 #include "problem.hpp"
 #include "sampling.hpp"
+#include "state_bytes.hpp"
 
 #include <core/reference_sampling.hpp>
 
@@ -14,8 +15,6 @@
 namespace softfold::test {
 
 namespace {
-
-using bytes = std::vector<std::byte>;
 
 template <class T>
 const_matrix_ref part_of(const matrix<T>& x, std::int64_t begin, std::int64_t end) {
@@ -43,31 +42,6 @@ row_states example(queue& q, std::int64_t k = 4) {
 }
 
 bool equal(const row_states& a, const row_states& b) { return a.to_bytes() == b.to_bytes(); }
-
-std::string refusal(std::span<const std::byte> data) {
-  try {
-    static_cast<void>(row_states::from_bytes(data));
-  } catch (const error& e) {
-    CHECK(e.code() == errc::invalid_data);
-    return e.what();
-  }
-  return "accepted";
-}
-
-/// Overwrites and puts the checksum right again.
-template <class T>
-bytes with(bytes data, std::size_t at, T value) {
-  std::memcpy(&data[at], &value, sizeof value);
-  const auto sum = static_cast<std::uint32_t>(
-      crc32_z(0, reinterpret_cast<const unsigned char*>(data.data()), data.size() - 4));
-  std::memcpy(&data[data.size() - 4], &sum, 4);
-  return data;
-}
-
-bool mentions(const std::string& text, const char* part) {
-  INFO("message: " << text);
-  return text.find(part) != std::string::npos;
-}
 
 constexpr std::size_t first_state = 48 + 2 * 16;
 
@@ -252,65 +226,70 @@ TEST_CASE("the bytes are as documented") {
 TEST_CASE("every truncation and every altered byte is refused") {
   queue q;
   const bytes good = example(q).to_bytes();
-  CHECK(refusal(good) == "accepted");
+  CHECK(refusal<row_states>(good) == "accepted");
   for (std::size_t size = 0; size < good.size(); ++size) {
     const bytes cut(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size));
     CAPTURE(size);
-    CHECK(mentions(refusal(cut), size == 0 ? "magic" : "truncated"));
+    CHECK(mentions(refusal<row_states>(cut), size == 0 ? "magic" : "truncated"));
   }
   for (std::size_t at = 0; at < good.size(); ++at) {
     for (const int bit : {0, 3, 7}) {
       bytes altered = good;
       altered[at] ^= std::byte{static_cast<unsigned char>(1 << bit)};
       CAPTURE(at);
-      CHECK(refusal(altered) != "accepted");
+      CHECK(refusal<row_states>(altered) != "accepted");
     }
   }
   bytes longer = good;
   longer.push_back(std::byte{0});
-  CHECK(mentions(refusal(longer), "bytes after"));
+  CHECK(mentions(refusal<row_states>(longer), "bytes after"));
 }
 
 TEST_CASE("foreign and later bytes, and wrong content under a right checksum") {
   queue q;
   const bytes good = example(q).to_bytes();
   const std::string png = "\x89PNG\r\n\x1a\n and so on";
-  CHECK(mentions(refusal(std::as_bytes(std::span(png))), "magic"));
-  CHECK(mentions(refusal(with(good, 8, 3)), "version is 3, expected 1 or 2"));
-  CHECK(mentions(refusal(with(good, 12, 7)), "type is 7"));
-  CHECK(mentions(refusal(with(good, 16, std::int64_t{-1})), "rows is -1"));
-  CHECK(mentions(refusal(with(good, 24, std::int64_t{-1})), "k is -1"));
+  CHECK(mentions(refusal<row_states>(std::as_bytes(std::span(png))), "magic"));
+  CHECK(mentions(refusal<row_states>(with(good, 8, 3)), "version is 3, expected 1 or 2"));
+  CHECK(mentions(refusal<row_states>(with(good, 12, 7)), "type is 7"));
+  CHECK(mentions(refusal<row_states>(with(good, 16, std::int64_t{-1})), "rows is -1"));
+  CHECK(mentions(refusal<row_states>(with(good, 24, std::int64_t{-1})), "k is -1"));
   // Sizes that no memory holds: refused by the size of the file, before anything is allocated.
   for (const std::size_t field : {16U, 24U, 40U}) {
     for (const std::int64_t size :
          {std::int64_t{1} << 60, std::int64_t{1} << 40, std::numeric_limits<std::int64_t>::max()}) {
-      CHECK(mentions(refusal(with(good, field, size)), "truncated"));
+      CHECK(mentions(refusal<row_states>(with(good, field, size)), "truncated"));
     }
   }
-  CHECK(mentions(refusal(with(good, 32, std::nan(""))), "scale is nan"));
-  CHECK(mentions(refusal(with(good, 32, 0.1)), "scale is 0.1"));  // not of the type f32
-  CHECK(mentions(refusal(with(good, 48, std::int64_t{-4})), "column range -4 to 9"));
-  CHECK(mentions(refusal(with(good, 56, std::int64_t{2})), "column range 2 to 2"));
-  CHECK(mentions(refusal(with(good, 64, std::int64_t{9})), "column range 9 to 15"));  // they meet
-  CHECK(mentions(refusal(with(good, first_state + 4, -1.0F)), "and sum -1, which no row of 10"));
+  CHECK(mentions(refusal<row_states>(with(good, 32, std::nan(""))), "scale is nan"));
+  CHECK(mentions(refusal<row_states>(with(good, 32, 0.1)), "scale is 0.1"));  // not of the type f32
+  CHECK(mentions(refusal<row_states>(with(good, 48, std::int64_t{-4})), "column range -4 to 9"));
+  CHECK(mentions(refusal<row_states>(with(good, 56, std::int64_t{2})), "column range 2 to 2"));
+  CHECK(mentions(refusal<row_states>(with(good, 64, std::int64_t{9})),
+                 "column range 9 to 15"));  // they meet
+  CHECK(mentions(refusal<row_states>(with(good, first_state + 4, -1.0F)),
+                 "and sum -1, which no row of 10"));
   const std::size_t values = first_state + 3 * 8;
   const std::size_t indices = values + 3 * 4 * 4;
-  CHECK(mentions(refusal(with(good, values + 4, 1e9F)), "row 0, entry 1"));  // out of order
-  CHECK(mentions(refusal(with(good, indices, std::int64_t{10})), "row 0, entry 0: index 10"));
-  CHECK(mentions(refusal(with(good, indices + 24, std::int64_t{-1})), "row 0, entry 3: index -1"));
+  CHECK(mentions(refusal<row_states>(with(good, values + 4, 1e9F)),
+                 "row 0, entry 1"));  // out of order
+  CHECK(mentions(refusal<row_states>(with(good, indices, std::int64_t{10})),
+                 "row 0, entry 0: index 10"));
+  CHECK(mentions(refusal<row_states>(with(good, indices + 24, std::int64_t{-1})),
+                 "row 0, entry 3: index -1"));
 }
 
 TEST_CASE("states and lists that no row has, under a right checksum") {
   queue q;
   problem<float> p({2, 8, distribution::normal, 0.5, 0, 0, 86000});
   const bytes good = folded(q, p, 3, 0, 8).to_bytes();
-  CHECK(refusal(good) == "accepted");
+  CHECK(refusal<row_states>(good) == "accepted");
   constexpr std::size_t state = 48 + 16;
   constexpr std::size_t values = state + 2 * 8;
   constexpr std::size_t indices = values + 2 * 3 * 4;
   constexpr float nan = std::numeric_limits<float>::quiet_NaN();
   const auto state_is = [&](float max, float sum) {
-    return refusal(with(with(good, state, max), state + 4, sum));
+    return refusal<row_states>(with(with(good, state, max), state + 4, sum));
   };
   float max = 0;
   std::memcpy(&max, &good[state], sizeof max);
@@ -337,22 +316,24 @@ TEST_CASE("states and lists that no row has, under a right checksum") {
 
   CHECK(mentions(state_is(max - 0.001F, 2), "below the scaled first element of its list"));
   CHECK(mentions(state_is(-infinity<float>, 0), "below the scaled first element of its list"));
-  CHECK(mentions(refusal(with(good, values, nan)), "below the scaled first element of its list"));
-  CHECK(mentions(refusal(with(good, values, infinity<float>)),
+  CHECK(mentions(refusal<row_states>(with(good, values, nan)),
+                 "below the scaled first element of its list"));
+  CHECK(mentions(refusal<row_states>(with(good, values, infinity<float>)),
                  "below the scaled first element of its list"));
   std::int64_t first = 0;
   std::memcpy(&first, &good[indices], sizeof first);
-  CHECK(mentions(refusal(with(good, indices + 16, first)),
+  CHECK(mentions(refusal<row_states>(with(good, indices + 16, first)),
                  ("row 0: index " + std::to_string(first) + " is in the list twice").c_str()));
   // Marks for so many columns would take more memory than the bytes: the list is sorted instead.
   const bytes far = with(good, 48 + 8, std::int64_t{1} << 40);
-  CHECK(refusal(with(far, state + 4, 2.0F)) == "accepted");
-  CHECK(mentions(refusal(with(with(far, state + 4, 2.0F), indices + 16, first)),
+  CHECK(refusal<row_states>(with(far, state + 4, 2.0F)) == "accepted");
+  CHECK(mentions(refusal<row_states>(with(with(far, state + 4, 2.0F), indices + 16, first)),
                  "is in the list twice"));
   // States of no columns are those of no row.
   const bytes none = row_states(dtype::f32, 1, 0).to_bytes();
-  CHECK(refusal(none) == "accepted");
-  CHECK(mentions(refusal(with(with(none, 48, 1.0F), 52, 1.0F)), "which no row of 0 columns has"));
+  CHECK(refusal<row_states>(none) == "accepted");
+  CHECK(mentions(refusal<row_states>(with(with(none, 48, 1.0F), 52, 1.0F)),
+                 "which no row of 0 columns has"));
 }
 
 TEST_CASE_TEMPLATE("states of any row are read back", T, float, double) {
@@ -382,9 +363,9 @@ TEST_CASE_TEMPLATE("states of any row are read back", T, float, double) {
       CAPTURE(scale);
       row_states states(dtype_of<T>, x.rows(), k, scale);
       states.fold(q, part_of(x, 0, 2), 0);
-      CHECK(refusal(states.to_bytes()) == "accepted");
+      CHECK(refusal<row_states>(states.to_bytes()) == "accepted");
       states.fold(q, part_of(x, 2, 3), 2);
-      CHECK(refusal(states.to_bytes()) == "accepted");
+      CHECK(refusal<row_states>(states.to_bytes()) == "accepted");
     }
   }
 }
@@ -565,18 +546,18 @@ TEST_CASE("bytes with sampling that no row has, under a right checksum") {
   queue q;
   const problem<float> p = rows_to_sample();
   const bytes good = sampled(q, p, 2, samplings[0], 0, 100).to_bytes();
-  CHECK(refusal(good) == "accepted");
+  CHECK(refusal<row_states>(good) == "accepted");
   for (std::size_t size = 0; size < good.size(); size += 7) {
     const bytes cut(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size));
-    CHECK(mentions(refusal(cut), size == 0 ? "magic" : "truncated"));
+    CHECK(mentions(refusal<row_states>(cut), size == 0 ? "magic" : "truncated"));
   }
-  CHECK(mentions(refusal(with(good, 48, -1.0)), "temperature is -1"));
-  CHECK(mentions(refusal(with(good, 48 + 24, std::int64_t{3})), "top_k = 3"));
-  CHECK(mentions(refusal(with(good, 48 + 32, std::int64_t{-1})), "draw is -1"));
+  CHECK(mentions(refusal<row_states>(with(good, 48, -1.0)), "temperature is -1"));
+  CHECK(mentions(refusal<row_states>(with(good, 48 + 24, std::int64_t{3})), "top_k = 3"));
+  CHECK(mentions(refusal<row_states>(with(good, 48 + 32, std::int64_t{-1})), "draw is -1"));
   const std::size_t sample = good.size() - 4 - 5 * 128;
   const auto refuses = [&](std::size_t number, auto value) {
     CAPTURE(number);
-    CHECK(mentions(refusal(with(good, sample + 8 * number, value)),
+    CHECK(mentions(refusal<row_states>(with(good, sample + 8 * number, value)),
                    "row 0 has a state of sampling that no row of 100 columns has"));
   };
   refuses(0, std::int64_t{4});    // the key is that of seed 3,
@@ -629,7 +610,7 @@ TEST_CASE_TEMPLATE("what fold made is read back, with sampling and with edits", 
     for (row_states* states : {&plain, &drawing}) {
       states->fold(q, p.x.view(), 0, edits);
       CAPTURE(i);
-      const std::string answer = refusal(states->to_bytes());
+      const std::string answer = refusal<row_states>(states->to_bytes());
       CHECK(answer == "accepted");
       CHECK((answer != "accepted" || equal(row_states::from_bytes(states->to_bytes()), *states)));
     }

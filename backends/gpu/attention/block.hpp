@@ -76,5 +76,27 @@ struct attention_block {
   }
 };
 
+/// Keys that some of a block's rows have, [some_first, some_end) if there are any, and those that
+/// all have, of a chunk.
+struct keys_of_rows {
+  std::int64_t some_first;
+  std::int64_t some_end;
+  std::int64_t all_first;
+  std::int64_t all_end;
+
+  /// Of no rows yet.
+  __device__ static keys_of_rows within(std::int64_t begin, std::int64_t past) {
+    return {past, begin, begin, past};
+  }
+  __device__ void add(std::int64_t first, std::int64_t end) {
+    if (first < end) {
+      some_first = first < some_first ? first : some_first;
+      some_end = end > some_end ? end : some_end;
+    }
+    all_first = first > all_first ? first : all_first;
+    all_end = end < all_end ? end : all_end;
+  }
+};
+
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold::gpu

@@ -7,6 +7,7 @@
 
 #include <gpu/attention/block.hpp>
 #include <gpu/attention/elements.hpp>
+#include <gpu/attention/results.hpp>
 #include <gpu/attention/weights.hpp>
 #include <gpu/contract.hpp>
 #include <gpu/group/combine.hpp>
@@ -133,18 +134,12 @@ __global__ void __launch_bounds__(Shape::threads, least_resident(4))
   __syncthreads();
   // Keys of the chunk that some rows have.
   const std::int64_t chunk_begin = block.chunk * Shape::keys;
-  std::int64_t some_first = chunk_begin + Shape::keys;
-  std::int64_t some_end = chunk_begin;
+  keys_of_rows keys = keys_of_rows::within(chunk_begin, chunk_begin + Shape::keys);
 #pragma unroll
   for (int r = 0; r < rows; ++r) {
-    const std::int64_t row_first = memory.row[r].first;
-    const std::int64_t row_end = memory.row[r].end;
-    if (row_first < row_end) {
-      some_first = row_first < some_first ? row_first : some_first;
-      some_end = row_end > some_end ? row_end : some_end;
-    }
+    keys.add(memory.row[r].first, memory.row[r].end);
   }
-  if (some_first >= some_end && parts.chunks > 1) {
+  if (keys.some_first >= keys.some_end && parts.chunks > 1) {
     if (thread < rows_here) {
       parts.states[block.place(p, block.first_row + thread)] = {-infinity<double>, 0};
     }
@@ -161,8 +156,8 @@ __global__ void __launch_bounds__(Shape::threads, least_resident(4))
   const auto reader = [&](const const_tensor_ref& from) {
     return keys_reader<In, Shape>{block.token<In>(from, first),
                                   from.token_stride,
-                                  within(some_first),
-                                  within(some_end),
+                                  within(keys.some_first),
+                                  within(keys.some_end),
                                   key_lane,
                                   static_cast<int>(from.dim),
                                   is_in_vectors<In>(from),
@@ -170,8 +165,8 @@ __global__ void __launch_bounds__(Shape::threads, least_resident(4))
   };
   A(&weights)[rows][Shape::warp_keys] = memory.weights[warp];
   {
-    auto keys = reader(p.k);
-    keys.begin();
+    auto k = reader(p.k);
+    k.begin();
     const bool q_in_vectors = is_in_vectors<In>(p.q);
     A q[rows][each];
 #pragma unroll
@@ -179,7 +174,7 @@ __global__ void __launch_bounds__(Shape::threads, least_resident(4))
       load_share<Shape>(block.query<In>(p, block.row_at(r)), key_lane, static_cast<int>(p.q.dim),
                         q_in_vectors, q[r]);
     }
-    keys.for_each([&](int key, const A(&own)[each]) {
+    k.for_each([&](int key, const A(&own)[each]) {
       A products[rows];
 #pragma unroll
       for (int r = 0; r < rows; ++r) {
@@ -204,8 +199,8 @@ __global__ void __launch_bounds__(Shape::threads, least_resident(4))
       }
     });
   }
-  auto values = reader(p.v);
-  values.begin();
+  auto v = reader(p.v);
+  v.begin();
   synchronize_warp();
 #pragma unroll 1
   for (int r = 0; r < rows; ++r) {
@@ -244,7 +239,7 @@ __global__ void __launch_bounds__(Shape::threads, least_resident(4))
       o[r][i] = 0;
     }
   }
-  values.for_each([&](int key, const A(&own)[each]) {
+  v.for_each([&](int key, const A(&own)[each]) {
 #pragma unroll
     for (int r = 0; r < rows; ++r) {
       const A weight = weights[r][key + group];
@@ -304,29 +299,16 @@ __global__ void __launch_bounds__(Shape::threads, least_resident(4))
       factors[w] = rebasing_factor(memory.max[w][r], top);
       sum += memory.sum[w][r] == 0 ? 0.0 : memory.sum[w][r] * static_cast<double>(factors[w]);
     }
-    const core::attention_row<A>& at = memory.row[r];
-    const std::int64_t place = block.place(p, block.first_row + r);
-    const auto finish =
-        core::attention_finish<A>::of(p, at.head, core::public_state(top, static_cast<A>(sum)));
-    const auto output = attention_output<A>::of(p, finish);
-    const std::int64_t to = core::offset_of(p.out, at.batch, at.head, at.token);
     const int first_column = thread % row_threads;
-    if (first_column == 0 && parts.chunks > 1) {
-      parts.states[place] = {static_cast<double>(top), sum};
-    } else if (first_column == 0) {
-      core::write_attention_state(p, at.batch, at.head, at.token, finish.both.whole);
-    }
+    const auto results =
+        row_results<In>::of(p, parts, block, block.first_row + r, top, sum, first_column == 0);
     for (int column = first_column; column < v_dim; column += row_threads) {
       A whole = 0;
 #pragma unroll
       for (int w = 0; w < Shape::warps; ++w) {
         whole += factors[w] == A{0} ? A{0} : memory.weighted[own_row][w][column] * factors[w];
       }
-      if (parts.chunks > 1) {
-        parts.weighted[place * v_dim + column] = whole;
-      } else {
-        store_value<In>(p.out, to + column, output(whole));
-      }
+      results.write(p, parts, column, whole);
     }
   }
 }

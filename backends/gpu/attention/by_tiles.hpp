@@ -8,9 +8,10 @@
 
 #include <gpu/attention/block.hpp>
 #include <gpu/attention/elements.hpp>
+#include <gpu/attention/products.hpp>
+#include <gpu/attention/results.hpp>
 #include <gpu/attention/weights.hpp>
 #include <gpu/contract.hpp>
-#include <gpu/group/combine.hpp>
 #include <gpu/row/vector_elements.hpp>
 
 #include <core/attention.hpp>
@@ -66,85 +67,6 @@ struct alignas(16) tiles_memory {
   std::int64_t end[Shape::rows];
 };
 
-/// Elements that shared memory moves at a time. Its words are those of the elements, so that a
-/// compiler knows that one by one they are the same.
-template <class A>
-struct alignas(16) element_vector {
-  A elements[vector_width<A>];
-};
-/// n elements in shared memory, by vectors where they are whole ones.
-template <int n, class A>
-__device__ inline void read_shared(const A* from, A (&to)[n]) {
-  if constexpr (n % vector_width<A> == 0) {
-#pragma unroll
-    for (int i = 0; i < n; i += vector_width<A>) {
-      const auto v = *reinterpret_cast<const element_vector<A>*>(from + i);
-#pragma unroll
-      for (int j = 0; j < vector_width<A>; ++j) {
-        to[i + j] = v.elements[j];
-      }
-    }
-  } else {
-#pragma unroll
-    for (int i = 0; i < n; ++i) {
-      to[i] = from[i];
-    }
-  }
-}
-template <int n, class A>
-__device__ inline void write_shared(A* to, const A (&from)[n]) {
-  if constexpr (n % vector_width<A> == 0) {
-#pragma unroll
-    for (int i = 0; i < n; i += vector_width<A>) {
-      element_vector<A> v;
-#pragma unroll
-      for (int j = 0; j < vector_width<A>; ++j) {
-        v.elements[j] = from[i + j];
-      }
-      *reinterpret_cast<element_vector<A>*>(to + i) = v;
-    }
-  } else {
-#pragma unroll
-    for (int i = 0; i < n; ++i) {
-      to[i] = from[i];
-    }
-  }
-}
-
-/// sums += left right^T over `steps` columns of both. `leaves_out`: what is multiplied with 0 may
-/// be anything.
-template <int steps, bool leaves_out, int rows, int each, class A>
-__device__ inline void add_products(const A* left, int left_stride, const A* right,
-                                    int right_stride, A (&sums)[rows][each]) {
-  [[maybe_unused]] constexpr int unrolled = leaves_out ? 1 : 4;  // as many operands have registers
-#pragma unroll unrolled
-  for (int i = 0; i < steps; ++i) {
-    A own_left[rows];
-    A own_right[each];
-    read_shared(left + i * left_stride, own_left);
-    read_shared(right + i * right_stride, own_right);
-#pragma unroll
-    for (int r = 0; r < rows; ++r) {
-#pragma unroll
-      for (int j = 0; j < each; ++j) {
-        const A next = fma(own_left[r], own_right[j], sums[r][j]);
-        sums[r][j] = leaves_out && own_left[r] == A{0} ? sums[r][j] : next;
-      }
-    }
-  }
-}
-
-template <int rows, int each, class A>
-__device__ inline void clear(A (&sums)[rows][each]) {
-#pragma unroll
-  for (int r = 0; r < rows; ++r) {
-#pragma unroll
-    for (int j = 0; j < each; ++j) {
-      sums[r][j] = 0;
-    }
-  }
-}
-
 template <class In, class Shape>
 __global__ void __launch_bounds__(Shape::threads, least_resident(Shape::resident))
     attention_by_tiles(const core::attention_problem p,
@@ -174,23 +96,14 @@ __global__ void __launch_bounds__(Shape::threads, least_resident(Shape::resident
   const std::int64_t chunk_past = block.in.keys < chunk_begin + parts.chunk_keys
                                       ? block.in.keys
                                       : chunk_begin + parts.chunk_keys;
-  std::int64_t first = chunk_past;
-  std::int64_t end = chunk_begin;
-  std::int64_t all_first = chunk_begin;
-  std::int64_t all_end = chunk_past;
+  keys_of_rows keys = keys_of_rows::within(chunk_begin, chunk_past);
 #pragma unroll 1
   for (int r = 0; r < Shape::rows; ++r) {
-    const std::int64_t row_first = memory.first[r];
-    const std::int64_t row_end = memory.end[r];
-    if (row_first < row_end) {
-      first = row_first < first ? row_first : first;
-      end = row_end > end ? row_end : end;
-    }
-    all_first = row_first > all_first ? row_first : all_first;
-    all_end = row_end < all_end ? row_end : all_end;
+    keys.add(memory.first[r], memory.end[r]);
   }
-  first = first > chunk_begin ? first / Shape::keys * Shape::keys : chunk_begin;
-  end = end < chunk_past ? end : chunk_past;
+  const std::int64_t first =
+      keys.some_first > chunk_begin ? keys.some_first / Shape::keys * Shape::keys : chunk_begin;
+  const std::int64_t end = keys.some_end < chunk_past ? keys.some_end : chunk_past;
   const bool is_plain = p.options.softcap == 0 && p.options.bias.data == nullptr &&
                         p.options.alibi_slopes.data == nullptr;
   const auto scale = static_cast<A>(p.scale);
@@ -364,7 +277,7 @@ __global__ void __launch_bounds__(Shape::threads, least_resident(Shape::resident
         write_shared(own_weights(j), column);
       }
     };
-    if (is_plain && begin >= all_first && begin + Shape::keys <= all_end) {
+    if (is_plain && begin >= keys.all_first && begin + Shape::keys <= keys.all_end) {
 #pragma unroll
       for (int r = 0; r < own_rows; ++r) {
 #pragma unroll
@@ -527,32 +440,15 @@ __global__ void __launch_bounds__(Shape::threads, least_resident(Shape::resident
     if (number >= block.all_rows) {
       continue;
     }
-    const A max = memory.max[row];
-    const double sum = memory.sum[row];
-    const auto at = head_and_token::of(p, block.key_head, number);
-    const std::int64_t token = block.in.first_query + at.token;
-    const std::int64_t place = block.place(p, number);
-    const auto finish =
-        core::attention_finish<A>::of(p, at.head, core::public_state(max, static_cast<A>(sum)));
-    const auto output = attention_output<A>::of(p, finish);
-    const std::int64_t to = core::offset_of(p.out, block.in.batch, at.head, token);
-    if (own == 0 && parts.chunks > 1) {
-      parts.states[place] = {static_cast<double>(max), sum};
-    } else if (own == 0) {
-      core::write_attention_state(p, block.in.batch, at.head, token, finish.both.whole);
-    }
+    const auto results =
+        row_results<In>::of(p, parts, block, number, memory.max[row], memory.sum[row], own == 0);
 #pragma unroll
     for (int g = 0; g < Shape::groups; ++g) {
 #pragma unroll
       for (int j = 0; j < each; ++j) {
         const int column = g * Shape::group_columns + own + j;
         if (column < v_dim) {
-          const auto whole = static_cast<A>(total[g][r][j]);
-          if (parts.chunks > 1) {
-            parts.weighted[place * v_dim + column] = whole;
-          } else {
-            store_value<In>(p.out, to + column, output(whole));
-          }
+          results.write(p, parts, column, static_cast<A>(total[g][r][j]));
         }
       }
     }

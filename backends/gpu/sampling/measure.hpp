@@ -3,6 +3,7 @@
 /// Masses of a row's elements by a block: exact, as docs/sampling.md defines them, or near.
 #pragma once
 
+#include <gpu/group/combine.hpp>
 #include <gpu/sampling/row_reader.hpp>
 #include <gpu/state/exponential.hpp>
 
@@ -50,9 +51,7 @@ __device__ inline void add_over_block(core::sampling::mass own, core::sampling::
 }
 template <int lanes>
 __device__ inline void add_over_block(std::int64_t own, std::int64_t& to) {
-  for (int distance = lanes / 2; distance > 0; distance /= 2) {
-    own += shuffle_xor(own, distance);
-  }
+  own = sum_over_lanes(own, lanes);
   if (threadIdx.x % lanes == 0) {
     using word = unsigned long long;
     atomicAdd(reinterpret_cast<word*>(&to), static_cast<word>(own));
@@ -60,9 +59,7 @@ __device__ inline void add_over_block(std::int64_t own, std::int64_t& to) {
 }
 template <int lanes>
 __device__ inline void add_over_block(float own, float& to) {
-  for (int distance = lanes / 2; distance > 0; distance /= 2) {
-    own += shuffle_xor(own, distance);
-  }
+  own = sum_over_lanes(own, lanes);
   if (threadIdx.x % lanes == 0) {
     atomicAdd(&to, own);
   }

@@ -15,8 +15,7 @@ namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
 /// Blocks of a race on a multiprocessor: as many as need no memory for registers.
-template <class In>
-constexpr int race_resident = sizeof(In) == 4 ? 4 : 4;
+constexpr int race_resident = 4;
 
 /// How rows are cut for a race.
 struct race_cut {
@@ -81,7 +80,7 @@ struct draw_state {
 /// What race_chunks reads rows with: as they are, or with what is removed.
 template <class In>
 struct whole_rows {
-  static constexpr int resident = race_resident<In>;
+  static constexpr int resident = race_resident;
 
   __device__ row_reader<In> reader(const row_source<In>& source, std::int64_t row) const {
     return row_reader<In>::of(source.row(row), source.cols);
