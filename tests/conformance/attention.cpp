@@ -181,6 +181,25 @@ TEST_SUITE("attention") {
     }
   }
 
+  TEST_CASE_TEMPLATE("scores that rise along the keys", In, SOFTFOLD_TEST_INPUT_TYPES) {
+    // Every sum so far is rebased, and still counts.
+    queue q;
+    constexpr std::int64_t keys = 2500;
+    for (const std::int64_t queries : {1, 20, 260}) {
+      attention_case<In> c(
+          {.queries = queries, .keys = keys, .dim = 4, .v_dim = 5, .scale = 1.0, .seed = 9});
+      for (std::int64_t i = 0; i < queries; ++i) {
+        c.q.row(0, 0, i)[0] = make<In>(1.0);
+      }
+      for (std::int64_t j = 0; j < keys; ++j) {
+        c.k.row(0, 0, j)[0] = make<In>(0.002 * static_cast<double>(j));
+      }
+      c.commit();
+      check_attention<In>(q, c);
+      check_fold(q, c);
+    }
+  }
+
   TEST_CASE_TEMPLATE("masks, biases and sinks", In, SOFTFOLD_TEST_INPUT_TYPES) {
     queue q;
     unsigned seed = 20;

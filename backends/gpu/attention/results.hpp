@@ -17,8 +17,7 @@ template <class In>
 struct row_results {
   using A = arithmetic_t<In>;
 
-  std::int64_t place;  ///< among the chunks' rows
-  std::int64_t to;     ///< element 0 of the output
+  std::int64_t to;  ///< where the row's column 0 is: of the chunk's weighted sums, or of the output
   attention_output<A> output;
 
   /// Of a row of the block's key head; one of its threads writes what the row has one of.
@@ -30,19 +29,20 @@ struct row_results {
     const std::int64_t place = block.place(p, row);
     const auto finish =
         core::attention_finish<A>::of(p, at.head, core::public_state(max, static_cast<A>(sum)));
-    if (writes_state && parts.chunks > 1) {
+    const bool is_part = parts.chunks > 1;
+    if (writes_state && is_part) {
       parts.states[place] = {static_cast<double>(max), sum};
     } else if (writes_state) {
       core::write_attention_state(p, block.in.batch, at.head, token, finish.both.whole);
     }
-    return {place, core::offset_of(p.out, block.in.batch, at.head, token),
+    return {is_part ? place * p.v.dim : core::offset_of(p.out, block.in.batch, at.head, token),
             attention_output<A>::of(p, finish)};
   }
   /// A column's weighted sum.
   __device__ void write(const core::attention_problem& p, const attention_parts<A>& parts,
                         int column, A sum) const {
     if (parts.chunks > 1) {
-      parts.weighted[place * p.v.dim + column] = sum;
+      parts.weighted[to + column] = sum;
     } else {
       store_value<In>(p.out, to + column, output(sum));
     }
