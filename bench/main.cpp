@@ -35,6 +35,19 @@ std::vector<bench_case> chosen_cases(const options& o, int all_threads) {
   return cases;
 }
 
+std::vector<contender> chosen_contenders(const options& o) {
+  const std::regex filter(o.contenders);
+  std::vector<contender> contenders = all_contenders();
+  std::erase_if(contenders, [&](const contender& c) {
+    return c.role != role::subject && !std::regex_search(c.name, filter);
+  });
+  for (const std::string& name : o.plans) {
+    const std::vector<contender> plans = plan_contenders(name);
+    contenders.insert(contenders.end(), plans.begin(), plans.end());
+  }
+  return contenders;
+}
+
 // Notes, and says, what would spoil the figures before they are taken.
 void warn_of_load(nlohmann::ordered_json& machine) {
   const load_meter meter;
@@ -61,7 +74,7 @@ int run(const options& o) {
     std::cerr << "softfold_bench: no case matches; see --list\n";
     return 1;
   }
-  const std::vector<contender> contenders = all_contenders();
+  const std::vector<contender> contenders = chosen_contenders(o);
   nlohmann::ordered_json machine = describe_machine(device);
   std::cout << "softfold " << machine["version"].get<std::string>() << ", " << device.device << ", "
             << device.isa;

@@ -20,15 +20,22 @@ Number number(std::string_view option, std::string_view text, Number lowest) {
   return value;
 }
 
-std::vector<int> numbers(std::string_view option, std::string_view text) {
-  std::vector<int> values;
+std::vector<std::string> parts(std::string_view text) {
+  std::vector<std::string> all;
   while (true) {
     const std::size_t comma = text.find(',');
-    values.push_back(number(option, text.substr(0, comma), 1));
+    all.emplace_back(text.substr(0, comma));
     if (comma == std::string_view::npos) {
-      break;
+      return all;
     }
     text.remove_prefix(comma + 1);
+  }
+}
+
+std::vector<int> numbers(std::string_view option, std::string_view text) {
+  std::vector<int> values;
+  for (const std::string& part : parts(text)) {
+    values.push_back(number(option, part, 1));
   }
   std::ranges::sort(values);
   values.erase(std::unique(values.begin(), values.end()), values.end());
@@ -60,6 +67,10 @@ options parse_options(int argc, char** argv) {
       continue;
     } else if (option == "--filter") {
       o.filter = value();
+    } else if (option == "--contenders") {
+      o.contenders = value();
+    } else if (option == "--plan") {
+      o.plans = parts(value());
     } else if (option == "--threads") {
       o.threads = numbers(option, value());
     } else if (option == "--rounds") {

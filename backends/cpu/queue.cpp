@@ -118,5 +118,9 @@ queue queue_on_stream(const char* function, void* /*stream*/) {
 std::atomic<bool>& in_use(queue& q) { return q.self().in_use; }
 void run(queue& q, const core::problem& p) { host::run(q.self(), p); }
 
+std::span<const char* const> plan_names(queue& /*q*/) { return host::plan_names; }
+void force_plan(queue& q, std::string_view name) { host::force_plan(q.self(), name); }
+std::string last_plan(queue& q) { return host::last_plan(q.self()); }
+
 }  // namespace cpu
 }  // namespace softfold

@@ -54,6 +54,18 @@ executor::executor(int device_, stream_handle stream_)
       edited(stream_, false),
       listed(stream_, false) {}
 
+void force_plan(executor& on, std::string_view name) {
+  on.forced = core::plan_named<plan_name>(name, plan_names);
+}
+
+std::string last_plan(const executor& on) {
+  if (const auto* plan = std::get_if<row_plan>(&on.last)) {
+    return to_text(*plan);
+  }
+  const auto* plan = std::get_if<topk_plan>(&on.last);
+  return plan == nullptr ? "" : to_text(*plan);
+}
+
 void executor::reserve(std::size_t bytes) {
   const runtime::current_device current(device);
   scratch.at_least(bytes);

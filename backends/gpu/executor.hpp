@@ -6,8 +6,13 @@
 #include <gpu/plan/plan.hpp>
 #include <gpu/runtime.hpp>
 
+#include <core/plan_names.hpp>
+
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
 
 namespace softfold::gpu {
@@ -53,6 +58,8 @@ struct executor {
   gpu::scratch scratch;
   gpu::scratch edited;  ///< rows whose edits were made
   gpu::scratch listed;  ///< lists that tokens are drawn from
+  plan_name forced = core::plan_of_environment<plan_name>(plan_names);
+  std::variant<std::monostate, row_plan, topk_plan> last;  ///< a call's plan
 
   /// Grows the scratch memory.
   void reserve(std::size_t bytes);
@@ -70,6 +77,10 @@ struct executor {
   /// read it.
   void check_memory(const char* function, const char* argument, const void* data) const;
 };
+
+/// See core/run.hpp.
+void force_plan(executor& on, std::string_view name);
+std::string last_plan(const executor& on);
 
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold::gpu

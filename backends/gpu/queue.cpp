@@ -71,5 +71,9 @@ const device_info& queue::info() const noexcept { return state_->info; }
 std::atomic<bool>& in_use(queue& q) { return q.self().in_use; }
 void run(queue& q, const core::problem& p) { gpu::run(q.self().executor, p); }
 
+std::span<const char* const> plan_names(queue& /*q*/) { return gpu::plan_names; }
+void force_plan(queue& q, std::string_view name) { gpu::force_plan(q.self().executor, name); }
+std::string last_plan(queue& q) { return gpu::last_plan(q.self().executor); }
+
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold

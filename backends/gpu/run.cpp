@@ -100,7 +100,7 @@ void run_each(executor& on, const core::topk_problem& p) {
   // row in another order, the row, a short one, is read twice.
   core::topk_problem lists = p;
   if (p.partials.data != nullptr &&
-      !plan_topk(shape_of(p.x), p.x.rows, p.indices.cols, on.limits()).folds_as_pass) {
+      !plan_topk(shape_of(p.x), p.x.rows, p.indices.cols, on.limits(), on.forced).folds_as_pass) {
     run_typed(on, p.x, fold);
     lists.partials = {};
   }
@@ -353,6 +353,7 @@ bool edits_in_read(const Problem& p) {
 }  // namespace
 
 void run(executor& on, const core::problem& p) {
+  on.last = {};
   edited_rows rows{on};
   std::visit(
       [&](const auto& each) {

@@ -5,7 +5,12 @@
 #pragma once
 
 #include <backends/host/machine.hpp>
+#include <backends/host/plan/plan.hpp>
 #include <backends/host/scratch.hpp>
+
+#include <core/plan_names.hpp>
+
+#include <optional>
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
@@ -27,6 +32,8 @@ struct executor {
   int threads = 1;
   host::scratch scratch;
   host::scratch edited;  ///< rows whose edits were made
+  plan_name forced = core::plan_of_environment<plan_name>(plan_names);
+  std::optional<plan> last;  ///< a call's
 };
 
 }  // namespace host

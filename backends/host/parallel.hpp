@@ -90,6 +90,12 @@ void in_two_phases(executor& on, std::int64_t n, First&& first, Between&& betwee
   });
 }
 
+/// The plan of a call's rows.
+inline plan plan_for(executor& on, const shape& problem) {
+  on.last = choose_plan(problem, on.machine, on.threads, on.kernels, on.forced);
+  return *on.last;
+}
+
 /// body(begin, end, slot) for tasks of whole rows; slot < on.threads tells concurrent
 /// tasks apart. With spread::segments: one call for all rows, whose body spreads each row itself.
 template <class Body>

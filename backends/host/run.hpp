@@ -8,6 +8,9 @@
 #include <core/edited.hpp>
 #include <core/problem.hpp>
 
+#include <string>
+#include <string_view>
+
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
 namespace host {
@@ -57,9 +60,16 @@ struct edited_rows {
 };
 
 inline void run(executor& on, const core::problem& p) {
+  on.last.reset();
   edited_rows rows{on};
   std::visit([&](const auto& each) { core::run_with_edits(rows, each); }, p);
 }
+
+/// See core/run.hpp.
+inline void force_plan(executor& on, std::string_view name) {
+  on.forced = core::plan_named<plan_name>(name, plan_names);
+}
+inline std::string last_plan(const executor& on) { return on.last ? to_text(*on.last) : ""; }
 
 }  // namespace host
 }  // namespace SOFTFOLD_BACKEND

@@ -48,6 +48,10 @@ class cuda_space final : public space {
 
   void run(const core::problem& p) override { gpu::run(executor_, p); }
 
+  [[nodiscard]] std::span<const char* const> plan_names() const override { return gpu::plan_names; }
+  void force_plan(std::string_view name) override { gpu::force_plan(executor_, name); }
+  [[nodiscard]] std::string last_plan() const override { return gpu::last_plan(executor_); }
+
  private:
   Kokkos::Cuda exec_;
   gpu::executor executor_;

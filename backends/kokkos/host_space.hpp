@@ -58,6 +58,12 @@ class host_space final : public space, private host::executor {
     host::run(*this, p);
   }
 
+  [[nodiscard]] std::span<const char* const> plan_names() const override {
+    return host::plan_names;
+  }
+  void force_plan(std::string_view name) override { host::force_plan(*this, name); }
+  [[nodiscard]] std::string last_plan() const override { return host::last_plan(*this); }
+
  private:
   /// One team of one thread for each slot. A range, not a TeamPolicy: the same teams without the
   /// memory that a team policy shares between calls, so that queues may run at once.

@@ -44,5 +44,9 @@ queue queue_on_stream(const char* function, void* /*stream*/) {
 std::atomic<bool>& in_use(queue& q) { return q.self().in_use; }
 void run(queue& q, const core::problem& p) { q.self().space->run(p); }
 
+std::span<const char* const> plan_names(queue& q) { return q.self().space->plan_names(); }
+void force_plan(queue& q, std::string_view name) { q.self().space->force_plan(name); }
+std::string last_plan(queue& q) { return q.self().space->last_plan(); }
+
 }  // namespace kokkos
 }  // namespace softfold

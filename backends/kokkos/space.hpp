@@ -10,6 +10,9 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
+#include <string>
+#include <string_view>
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
@@ -40,6 +43,11 @@ class space {
   virtual void download(void* to, const void* from, std::size_t bytes) = 0;
 
   virtual void run(const core::problem& p) = 0;
+
+  /// See core/run.hpp.
+  [[nodiscard]] virtual std::span<const char* const> plan_names() const = 0;
+  virtual void force_plan(std::string_view name) = 0;
+  [[nodiscard]] virtual std::string last_plan() const = 0;
 };
 
 /// The default execution space, with at most `threads` of a host's threads; 0 means all.

@@ -16,12 +16,16 @@
 #include "team/topk.hpp"
 
 #include <core/monoid.hpp>
+#include <core/plan_names.hpp>
 
 #include <Kokkos_Core.hpp>
 
 #include <algorithm>
 #include <limits>
 #include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <type_traits>
 
 namespace softfold {
@@ -101,9 +105,18 @@ class team_space final : public space {
   }
 
   void run(const core::problem& p) override {
+    last_.reset();
     edited_rows rows{*this};
     std::visit([&](const auto& each) { core::run_with_edits(rows, each); }, p);
   }
+
+  [[nodiscard]] std::span<const char* const> plan_names() const override {
+    return kokkos_backend::plan_names;
+  }
+  void force_plan(std::string_view name) override {
+    forced_ = core::plan_named<plan_name>(name, kokkos_backend::plan_names);
+  }
+  [[nodiscard]] std::string last_plan() const override { return last_ ? to_text(*last_) : ""; }
 
  private:
   /// Memory that only grows.
@@ -479,7 +492,7 @@ class team_space final : public space {
   template <class Source, class Finish>
   void fold_and_finish(const Source& source, const Finish& finish, bool maps) {
     using state = state_of<Source>;
-    const team_plan plan = plan_rows(source.cols, limits());
+    const team_plan plan = planned(plan_rows(source.cols, limits(), forced_));
     if (plan.by != workers::teams) {
       const bool by_threads = plan.by == workers::thread;
       over_tasks(
@@ -530,7 +543,7 @@ class team_space final : public space {
   template <class T, class Out>
   void run_normalize(const core::normalize_problem& p) {
     using A = arithmetic_t<T>;
-    team_plan plan = plan_rows(p.x.cols, limits());
+    const team_plan plan = planned(plan_rows(p.x.cols, limits(), forced_));
     const std::int64_t segments = plan.segments_of(p.x.cols);
     over_tasks(plan, p.x.rows * segments, false,
                normalize_rows<Exec, T, Out>{
@@ -565,7 +578,8 @@ class team_space final : public space {
     using stage = typename kernel::stage;
     const std::int64_t k = p.k();
     const topk_plan plan =
-        plan_topk(p.x.cols, k, static_cast<int>(sizeof(Entry)), scratch_limit, limits());
+        plan_topk(p.x.cols, k, static_cast<int>(sizeof(Entry)), scratch_limit, limits(), forced_);
+    planned(plan.teams);
     const std::int64_t rows = p.x.rows;
     const bool split = plan.teams.by == workers::teams;
     const std::int64_t segments = split ? plan.teams.segments_of(p.x.cols) : 0;
@@ -614,9 +628,17 @@ class team_space final : public space {
   static constexpr std::int64_t league_limit = std::int64_t{1} << 20;
   static constexpr std::size_t candidate_memory = std::size_t{256} << 20;
 
+  /// Notes a call's plan.
+  team_plan planned(const team_plan& plan) {
+    last_ = plan;
+    return plan;
+  }
+
   Exec exec_;
   memory_of_calls scratch_;
   memory_of_calls edited_;
+  plan_name forced_ = core::plan_of_environment<plan_name>(kokkos_backend::plan_names);
+  std::optional<team_plan> last_;  ///< a call's
 };
 
 }  // namespace kokkos_backend

@@ -65,8 +65,7 @@ namespace softfold::bench {
 }
 
 /// The operation of the case, on q.
-[[nodiscard]] inline work softfold_call(queue own, const workload& w) {
-  const auto q = std::make_shared<queue>(std::move(own));
+[[nodiscard]] inline work softfold_call(const std::shared_ptr<queue>& q, const workload& w) {
   switch (w.spec.op) {
     case operation::softmax:
       return [q, w] { softmax(*q, w.x, w.y); };
@@ -104,6 +103,9 @@ namespace softfold::bench {
       };
   }
   return {};
+}
+[[nodiscard]] inline work softfold_call(queue own, const workload& w) {
+  return softfold_call(std::make_shared<queue>(std::move(own)), w);
 }
 
 }  // namespace softfold::bench

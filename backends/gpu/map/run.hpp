@@ -148,6 +148,9 @@ void launch_map(executor& on, const Job& job, const row_plan& plan, typename Job
       return;
     }
   }
+  if (plan.pass != second_pass::reads) {
+    std::get<row_plan>(on.last).pass = second_pass::reads;
+  }
   launch_rows_read_twice<lanes>(job, plan, parts, on.stream);
 }
 
@@ -160,8 +163,10 @@ void run_map(executor& on, const Job& job) {
   const runtime::current_device current(on.device);
   const row_shape shape = job.fold.shape();
   const device_limits device = on.limits();
-  const row_plan plan =
-      job.is_given() ? plan_pass(shape) : plan_rows(plan_map(shape, device), rows, shape, device);
+  const row_plan plan = job.is_given() ? plan_pass(shape, on.forced)
+                                       : plan_rows(plan_map(shape, device, on.forced), rows, shape,
+                                                   device, on.forced);
+  on.last = plan;
   const std::int64_t batch = plan.batch_rows > 0 ? std::min(plan.batch_rows, rows) : rows;
   auto* const parts =
       job.is_given() ? nullptr : chunk_states<typename Job::fold_type>(on, plan, batch);

@@ -2,6 +2,7 @@
 #include <gpu/plan/plan.hpp>
 
 #include <algorithm>
+#include <string>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
@@ -174,50 +175,65 @@ std::int64_t vectors_of(const row_shape& shape, int alignment) {
   return (shape.cols + skew + width - 1) / width;
 }
 
-row_plan plan_map(const row_shape& shape, const device_limits& device) {
-  if (const lanes_rule* rule = lanes_rule_for(vectors_of(shape) * shape.matrices)) {
-    return in_lanes(*rule);
-  }
-  const std::int64_t vectors = vectors_of(shape, 2 * vector_bytes);  // in whole sectors
-  if (vectors * shape.matrices <= row_threads * vectors_each) {
-    return in_block(vectors * shape.matrices, device);
-  }
+row_plan plan_map(const row_shape& shape, const device_limits& device, plan_name forced) {
   constexpr std::int64_t vectors_of_part = cluster_threads * vectors_each;
-  if (shape.matrices == 1) {
-    // Rows of 16-bit elements have more to compute: large clusters are slower than what follows.
-    const int most_blocks = device.cluster_blocks / (shape.element_bytes == 2 ? 2 : 1);
-    if (vectors <= most_blocks * vectors_of_part) {
-      return in_cluster(vectors, 1, vectors_each, device);
-    }
-  } else if (vectors <= device.cluster_blocks * vectors_of_part) {
+  const lanes_rule* const rule = lanes_rule_for(vectors_of(shape) * shape.matrices);
+  const std::int64_t vectors = vectors_of(shape, 2 * vector_bytes);  // in whole sectors
+  const std::int64_t all = vectors * shape.matrices;
+  const auto by_cluster = [&] {
     // What follows reads the matrices twice. Threads with twice the vectors are half as many.
-    const bool fits = vectors * shape.matrices <= device.cluster_blocks * vectors_of_part;
+    const bool fits = all <= device.cluster_blocks * vectors_of_part;
     return in_cluster(vectors, shape.matrices, fits ? vectors_each / shape.matrices : vectors_each,
                       device);
+  };
+  const bool block_has_room = all <= row_threads * vectors_each;
+  const bool cluster_has_room = vectors <= device.cluster_blocks * vectors_of_part;
+  if (forced == plan_name::block && block_has_room) {
+    return in_block(all, device);
+  }
+  if (forced == plan_name::cluster && cluster_has_room && vectors > vectors_of_part) {
+    return by_cluster();
+  }
+  if (forced == plan_name::chunks || forced == plan_name::together || forced == plan_name::ring) {
+    return in_chunks_read_twice(vectors, shape.matrices, device);
+  }
+  if (rule != nullptr) {
+    return in_lanes(*rule);
+  }
+  if (block_has_room) {
+    return in_block(all, device);
+  }
+  // Rows of 16-bit elements have more to compute: large clusters are slower than what follows.
+  const bool too_large = shape.matrices == 1 && shape.element_bytes == 2 &&
+                         vectors > device.cluster_blocks / 2 * vectors_of_part;
+  if (cluster_has_room && !too_large) {
+    return by_cluster();
   }
   return in_chunks_read_twice(vectors, shape.matrices, device);
 }
 
 row_plan plan_rows(const row_plan& any, std::int64_t rows, const row_shape& shape,
-                   const device_limits& device) {
+                   const device_limits& device, plan_name forced) {
   row_plan plan = any;
   if (plan.kind != row_plan_kind::chunks || !device.runs_together ||
-      plan.chunks > most_chunks_read_by_all) {
+      plan.chunks > most_chunks_read_by_all || forced == plan_name::chunks) {
     return plan;
   }
   // Registers of a multiprocessor for chunks, of 256 threads.
   const bool large = shape.element_bytes == 8 || shape.matrices > 1;
   const std::int64_t resident = device.multiprocessors * (large ? 2 : 4);
-  if (rows * plan.chunks <= resident && rows <= most_rows_exchanged) {
-    plan.pass = second_pass::together;
-    return plan;
-  }
   const std::int64_t own_bytes = shape.element_bytes == 8 ? 3072 : 2048;  // beside the chunks
   const auto places = static_cast<int>(
       std::min<std::int64_t>((device.shared_bytes - own_bytes) / place_bytes, most_ring_places));
   // A row has at most half of all places, so that others are read while it is written.
-  if (shape.matrices == 1 && device.copies_in_bulk &&
-      2 * plan.chunks <= device.multiprocessors * places) {
+  const bool ring_has_room = shape.matrices == 1 && device.copies_in_bulk &&
+                             2 * plan.chunks <= device.multiprocessors * places;
+  if (rows * plan.chunks <= resident && rows <= most_rows_exchanged &&
+      !(forced == plan_name::ring && ring_has_room)) {
+    plan.pass = second_pass::together;
+    return plan;
+  }
+  if (ring_has_room) {
     plan.pass = second_pass::ring;
     plan.ring_blocks = device.multiprocessors;
     plan.ring_places = places;
@@ -226,16 +242,22 @@ row_plan plan_rows(const row_plan& any, std::int64_t rows, const row_shape& shap
   return plan;
 }
 
-row_plan plan_pass(const row_shape& shape) {
+row_plan plan_pass(const row_shape& shape, plan_name forced) {
   const std::int64_t vectors = vectors_of(shape);
-  if (const lanes_rule* rule = lanes_rule_for(vectors)) {
+  const lanes_rule* const rule = lanes_rule_for(vectors);
+  if (rule != nullptr && forced != plan_name::chunks) {
     return in_lanes(*rule);
   }
   return in_chunks(vectors);
 }
 
-topk_plan plan_topk(const row_shape& shape, std::int64_t rows, std::int64_t k,
-                    const device_limits& device) {
+namespace {
+
+/// The plan, or what the table has, too, where that is impossible.
+topk_plan plan_topk_if_possible(const row_shape& shape, std::int64_t rows, std::int64_t k,
+                                const device_limits& device, plan_name forced) {
+  const auto is_forced = [&](plan_name name) { return forced == name; };
+  const bool any = forced < plan_name::ranked;
   const selection_rule& most = selection_rule_for(device);
   const bool wide = shape.element_bytes == 8;
   const std::int64_t vectors = vectors_of(shape);
@@ -249,7 +271,7 @@ topk_plan plan_topk(const row_shape& shape, std::int64_t rows, std::int64_t k,
   };
   topk_plan plan;
   plan.group_vectors = 0;
-  const row_plan pass = plan_pass(shape);
+  const row_plan pass = plan_pass(shape, forced);
   const bool by_lanes = pass.kind == row_plan_kind::lanes;
   if (!wide && by_lanes) {
     constexpr int least_ranked = 8;
@@ -257,15 +279,17 @@ topk_plan plan_topk(const row_shape& shape, std::int64_t rows, std::int64_t k,
     const std::int64_t most_rows =
         std::int64_t{device.multiprocessors} * (k > 8 && shape.element_bytes == 2 ? 48 : 16);
     const bool lanes_are_quicker = pass.lanes < device.lanes || k > 16 || rows < most_rows;
-    if (k == 1) {
+    const bool ranks = any ? k == 1 || lanes_are_quicker : is_forced(plan_name::ranked);
+    if (ranks && k == 1) {
       plan.ranked = 1;
-    } else if (pass.vectors >= least_ranked_vectors && k <= most_ranked && lanes_are_quicker) {
+    } else if (ranks && pass.vectors >= least_ranked_vectors && k <= most_ranked) {
       plan.ranked = least_ranked;
       while (plan.ranked < k) {
         plan.ranked *= 2;
       }
     }
-    const bool sorts = plan.ranked == 0 && pass.vectors <= most_sorted_vectors &&
+    const bool sorts = (any || is_forced(plan_name::sorted)) && plan.ranked == 0 &&
+                       pass.vectors <= most_sorted_vectors &&
                        (pass.vectors & (pass.vectors - 1)) == 0;
     if (plan.ranked > 0 || sorts) {
       plan.kind = topk_plan_kind::lanes;
@@ -280,8 +304,9 @@ topk_plan plan_topk(const row_shape& shape, std::int64_t rows, std::int64_t k,
   // the same bits as by the other way.
   constexpr std::int64_t most_bounded = 16;
   const bool many_rows = rows >= 16 * std::int64_t{device.multiprocessors};
-  if (has_packed_entries(shape) && plan.chunks == 1 &&
-      (by_lanes ? k <= most_listed : k <= most_bounded && many_rows)) {
+  const bool bound_is_quicker = by_lanes || (k <= most_bounded && many_rows);
+  if (has_packed_entries(shape) && plan.chunks == 1 && k <= most_listed &&
+      (any ? bound_is_quicker : is_forced(plan_name::bounded))) {
     plan.kind = topk_plan_kind::bounded;
     plan.threads = by_lanes ? device.lanes : pass.threads;
     // A warp that holds a row folds it like as many lanes with fewer vectors each.
@@ -290,7 +315,8 @@ topk_plan plan_topk(const row_shape& shape, std::int64_t rows, std::int64_t k,
   }
   // Of ascending rows all elements of k vectors are candidates, and k more may equal the least.
   const std::int64_t candidates = k * (vector_bytes / shape.element_bytes + 1);
-  if (has_packed_entries(shape) && k <= most_listed && candidates <= most_candidates) {
+  if (has_packed_entries(shape) && k <= most_listed && candidates <= most_candidates &&
+      (any || is_forced(plan_name::lists))) {
     plan.kind = topk_plan_kind::lists;
     plan.span = span_of_chunks(plan.chunks, rows, device);
     plan.threads = chunked.threads;
@@ -306,7 +332,8 @@ topk_plan plan_topk(const row_shape& shape, std::int64_t rows, std::int64_t k,
   const std::int64_t width = vector_bytes / shape.element_bytes;
   const std::int64_t elements = vectors * width;
   for (const group_rule& rule : group_rules) {
-    if (rule.vectors == 1 && elements <= few_elements) {
+    if (is_forced(plan_name::elements) ||
+        (!is_forced(plan_name::groups) && rule.vectors == 1 && elements <= few_elements)) {
       break;
     }
     const std::int64_t groups = (vectors + rule.vectors - 1) / rule.vectors;
@@ -334,6 +361,97 @@ topk_plan plan_topk(const row_shape& shape, std::int64_t rows, std::int64_t k,
     plan.groups = elements;
   }
   return plan;
+}
+
+std::string numbered(const char* before, std::int64_t n, const char* after) {
+  return before + std::to_string(n) + after;
+}
+
+}  // namespace
+
+topk_plan plan_topk(const row_shape& shape, std::int64_t rows, std::int64_t k,
+                    const device_limits& device, plan_name forced) {
+  const topk_plan plan = plan_topk_if_possible(shape, rows, k, device, forced);
+  return forced < plan_name::ranked || name_of(plan) == forced
+             ? plan
+             : plan_topk_if_possible(shape, rows, k, device, plan_name::any);
+}
+
+plan_name name_of(const row_plan& plan) {
+  switch (plan.kind) {
+    case row_plan_kind::lanes:
+      return plan_name::lanes;
+    case row_plan_kind::block:
+      return plan_name::block;
+    case row_plan_kind::cluster:
+      return plan_name::cluster;
+    case row_plan_kind::chunks:
+      break;
+  }
+  switch (plan.pass) {
+    case second_pass::together:
+      return plan_name::together;
+    case second_pass::ring:
+      return plan_name::ring;
+    case second_pass::reads:
+      break;
+  }
+  return plan_name::chunks;
+}
+
+plan_name name_of(const topk_plan& plan) {
+  switch (plan.kind) {
+    case topk_plan_kind::lanes:
+      return plan.ranked > 0 ? plan_name::ranked : plan_name::sorted;
+    case topk_plan_kind::bounded:
+      return plan_name::bounded;
+    case topk_plan_kind::lists:
+      return plan_name::lists;
+    case topk_plan_kind::selection:
+      break;
+  }
+  return plan.group_vectors > 0 ? plan_name::groups : plan_name::elements;
+}
+
+std::string to_text(const row_plan& plan) {
+  std::string text = plan_names[static_cast<std::size_t>(name_of(plan))];
+  switch (plan.kind) {
+    case row_plan_kind::lanes:
+      text += numbered(", ", plan.lanes, " of a row");
+      break;
+    case row_plan_kind::block:
+      text += numbered(", ", plan.threads, " threads");
+      break;
+    case row_plan_kind::cluster:
+      text += numbered(", ", plan.blocks, " blocks") + numbered(" of ", plan.threads, " threads");
+      break;
+    case row_plan_kind::chunks:
+      text += numbered(", ", plan.chunks, " of a row");
+      break;
+  }
+  return text + numbered(", ", plan.vectors, " vectors each");
+}
+
+std::string to_text(const topk_plan& plan) {
+  std::string text = plan_names[static_cast<std::size_t>(name_of(plan))];
+  switch (plan.kind) {
+    case topk_plan_kind::lanes:
+      return text + (plan.ranked > 0 ? numbered(", best ", plan.ranked, " of each lane") : "") +
+             numbered(", ", plan.row.lanes, " lanes") +
+             numbered(", ", plan.row.vectors, " vectors each");
+    case topk_plan_kind::bounded:
+      return text + numbered(", folds of ", plan.threads, " threads");
+    case topk_plan_kind::lists:
+      return text + numbered(", ", plan.spans(), " of a row") +
+             numbered(", ", plan.span, " chunks each") + numbered(", ", plan.threads, " threads");
+    case topk_plan_kind::selection:
+      break;
+  }
+  if (plan.group_vectors > 0) {
+    text += numbered(", ", plan.groups, "") + numbered(" of ", plan.group_vectors, " vectors");
+  }
+  return text + numbered(", ", plan.capacity, " sorted") +
+         (plan.split ? numbered(", ", plan.chunks, " chunks apart") : "");
 }
 
 }  // namespace SOFTFOLD_BACKEND

@@ -9,9 +9,30 @@
 #include <softfold/config.hpp>
 
 #include <cstdint>
+#include <string>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
+
+/// Plans by name. One that a shape cannot have is not forced: it has the tables'.
+enum class plan_name : std::uint8_t {
+  any,       ///< the tables'
+  lanes,     ///< row_plan_kind::lanes
+  block,     ///< row_plan_kind::block
+  cluster,   ///< row_plan_kind::cluster
+  chunks,    ///< row_plan_kind::chunks; maps read them twice
+  together,  ///< the same, second_pass::together
+  ring,      ///< the same, second_pass::ring
+  ranked,    ///< topk_plan_kind::lanes, each lane's best
+  sorted,    ///< topk_plan_kind::lanes, all elements
+  bounded,   ///< topk_plan_kind::bounded
+  lists,     ///< topk_plan_kind::lists
+  groups,    ///< topk_plan_kind::selection, by groups
+  elements,  ///< topk_plan_kind::selection, all elements compete
+};
+inline constexpr const char* plan_names[] = {"",       "lanes",    "block",  "cluster", "chunks",
+                                             "together", "ring", "ranked", "sorted",  "bounded",
+                                             "lists",  "groups",   "elements"};
 
 /// What plans need to know of a device.
 struct device_limits {
@@ -114,17 +135,18 @@ inline constexpr int vector_bytes = 16;
 std::int64_t vectors_of(const row_shape& shape, int alignment = vector_bytes);
 
 /// softmax and log-softmax: one read and one write while registers can hold the row.
-row_plan plan_map(const row_shape& shape, const device_limits& device);
+row_plan plan_map(const row_shape& shape, const device_limits& device,
+                  plan_name forced = plan_name::any);
 
 /// The plan of plan_map for so many rows.
 row_plan plan_rows(const row_plan& any, std::int64_t rows, const row_shape& shape,
-                   const device_limits& device);
+                   const device_limits& device, plan_name forced = plan_name::any);
 
 /// One read, or a second pass for which the rows' states are known: logsumexp, fold, normalize.
 /// Rows too long for lanes are folded by the same chunks as in top-k, so that a state has the same
 /// bits whether a list is made with it or not; where blocks have other numbers of threads, the
 /// entry point folds again.
-row_plan plan_pass(const row_shape& shape);
+row_plan plan_pass(const row_shape& shape, plan_name forced = plan_name::any);
 
 /// How the top k of a row are found; in one read of it.
 enum class topk_plan_kind : std::uint8_t {
@@ -173,7 +195,14 @@ constexpr bool has_packed_entries(const row_shape& shape) {
 }
 
 topk_plan plan_topk(const row_shape& shape, std::int64_t rows, std::int64_t k,
-                    const device_limits& device);
+                    const device_limits& device, plan_name forced = plan_name::any);
+
+plan_name name_of(const row_plan& plan);
+plan_name name_of(const topk_plan& plan);
+
+/// In words: the name, then who has how much of a row.
+std::string to_text(const row_plan& plan);
+std::string to_text(const topk_plan& plan);
 
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold::gpu

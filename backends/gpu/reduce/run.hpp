@@ -67,7 +67,8 @@ void run_reduction(executor& on, const Fold& fold, const typename Fold::results&
     return;
   }
   const runtime::current_device current(on.device);
-  const row_plan plan = plan_pass(fold.shape());
+  const row_plan plan = plan_pass(fold.shape(), on.forced);
+  on.last = plan;
   auto* const parts = chunk_states<Fold>(on, plan, rows);
   with_lanes(on.properties.lanes, [&](auto lanes) {
     if (plan.kind == row_plan_kind::lanes) {

@@ -151,7 +151,8 @@ template <class In>
 void run_as(executor& on, const core::topk_problem& p) {
   const runtime::current_device current(on.device);
   const row_shape shape = shape_of(p.x);
-  const topk_plan plan = plan_topk(shape, p.x.rows, p.indices.cols, on.limits());
+  const topk_plan plan = plan_topk(shape, p.x.rows, p.indices.cols, on.limits(), on.forced);
+  on.last = plan;
   with_lanes(on.properties.lanes, [&](auto lanes) {
     if constexpr (std::is_same_v<In, double>) {
       launch_topk<lanes(), In, wide_entry>(on, p, plan);

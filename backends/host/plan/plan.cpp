@@ -2,6 +2,7 @@
 #include <backends/host/plan/plan.hpp>
 
 #include <algorithm>
+#include <string>
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
@@ -49,13 +50,35 @@ constexpr second_look second_looks[places][keepings] = {
     /* share  */ {recompute, recompute, in_scratch, in_output},
     /* memory */ {recompute_past, recompute_past, recompute_past, recompute_past}};
 
-spread spread_of(double elements, std::int64_t rows, std::int64_t segments, std::int64_t threads) {
-  if (threads == 1 || elements < 2 * task_elements) {
+spread spread_of(double elements, std::int64_t rows, std::int64_t segments, std::int64_t threads,
+                 plan_name forced) {
+  if (threads > 1 && (forced == plan_name::rows || forced == plan_name::segments)) {
+    return forced == plan_name::rows ? spread::rows : spread::segments;
+  }
+  if (forced == plan_name::serial || threads == 1 || elements < 2 * task_elements) {
     return spread::serial;
   }
   const bool segments_keep_busy =
       rows < threads ? segments > 1 : rows < 4 * threads && segments >= 4 * threads;
   return segments_keep_busy ? spread::segments : spread::rows;
+}
+
+/// What is forced, if exponentials can wait there, or else the table's.
+second_look look_of(plan_name forced, keeping keep, const second_look& usual) {
+  switch (forced) {
+    case plan_name::recompute:
+      return recompute;
+    case plan_name::recompute_past:
+      return recompute_past;
+    case plan_name::scale_output:
+      return keep == output ? in_output : usual;
+    case plan_name::scale_scratch:
+      return keep == output || keep == scratch ? in_scratch : usual;
+    case plan_name::scale_behind:
+      return keep != nowhere ? stand_behind : usual;
+    default:
+      return usual;
+  }
 }
 
 /// Rows of a task that can be stored behind each other. The last one of a task has none to be
@@ -72,7 +95,7 @@ std::int64_t rows_together(spread over, std::int64_t rows, std::int64_t threads)
 }  // namespace
 
 plan choose_plan(const shape& problem, const machine& caches, int threads,
-                 const kernel_table& kernels) {
+                 const kernel_table& kernels, plan_name forced) {
   const auto cols = std::max<std::int64_t>(problem.cols, 1);
   // In floating point: the product may not fit in 64 bits.
   const double elements = static_cast<double>(problem.rows) * static_cast<double>(cols);
@@ -85,10 +108,11 @@ plan choose_plan(const shape& problem, const machine& caches, int threads,
   const std::int64_t lanes = kernels.lanes_f32 * 4 / problem.arithmetic_bytes;
 
   plan chosen{};
-  chosen.short_rows = cols <= short_row_vectors * lanes;
-  chosen.topk_rows = problem.k > 0 && problem.k <= most_listed && cols <= segment_columns &&
+  const bool many_at_once = forced != plan_name::row_by_row;
+  chosen.short_rows = many_at_once && cols <= short_row_vectors * lanes;
+  chosen.topk_rows = many_at_once && problem.k > 0 && problem.k <= most_listed && cols <= segment_columns &&
                      problem.arithmetic_bytes == 4;
-  chosen.over = spread_of(elements, problem.rows, segments_of(cols), threads);
+  chosen.over = spread_of(elements, problem.rows, segments_of(cols), threads, forced);
   chosen.rows_per_task = std::max<std::int64_t>(1, task_elements / cols);
 
   const std::int64_t together = rows_together(chosen.over, problem.rows, threads);
@@ -106,10 +130,43 @@ plan choose_plan(const shape& problem, const machine& caches, int threads,
                            ? output
                        : row_bytes <= l2_bytes / 2 && chosen.over != spread::segments ? scratch
                                                                                       : behind;
-  const second_look& look = second_looks[where][keep];
+  const second_look look = look_of(forced, keep, second_looks[where][keep]);
   chosen.second = look.second;
   chosen.stream = look.stream;
   return chosen;
+}
+
+std::string to_text(const plan& plan) {
+  plan_name over = plan_name::serial;
+  switch (plan.over) {
+    case spread::serial:
+      break;
+    case spread::rows:
+      over = plan_name::rows;
+      break;
+    case spread::segments:
+      over = plan_name::segments;
+      break;
+  }
+  plan_name second = plan.stream ? plan_name::recompute_past : plan_name::recompute;
+  switch (plan.second) {
+    case second_pass::recompute:
+      break;
+    case second_pass::scale_output:
+      second = plan_name::scale_output;
+      break;
+    case second_pass::scale_scratch:
+      second = plan_name::scale_scratch;
+      break;
+    case second_pass::scale_behind:
+      second = plan_name::scale_behind;
+      break;
+  }
+  const auto name = [](plan_name n) {
+    return std::string(plan_names[static_cast<std::size_t>(n)]);
+  };
+  return name(over) + (plan.short_rows || plan.topk_rows ? "" : ", " + name(plan_name::row_by_row)) +
+         ", " + name(second);
 }
 
 }  // namespace host

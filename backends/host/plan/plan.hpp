@@ -10,10 +10,28 @@
 #include <backends/host/machine.hpp>
 
 #include <cstdint>
+#include <string>
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
 namespace host {
+
+/// Plans by name, each a part of one. What a problem cannot have is not forced: it has the table's.
+enum class plan_name : std::uint8_t {
+  any,             ///< the table's
+  serial,          ///< spread::serial
+  rows,            ///< spread::rows
+  segments,        ///< spread::segments
+  row_by_row,      ///< no kernel call works on many rows
+  recompute,       ///< second_pass::recompute
+  recompute_past,  ///< the same, stored past the caches
+  scale_output,    ///< second_pass::scale_output
+  scale_scratch,   ///< second_pass::scale_scratch
+  scale_behind,    ///< second_pass::scale_behind
+};
+inline constexpr const char* plan_names[] = {
+    "",          "serial",         "rows",         "segments",      "row_by_row",
+    "recompute", "recompute_past", "scale_output", "scale_scratch", "scale_behind"};
 
 /// How rows are spread over threads.
 enum class spread : std::uint8_t {
@@ -52,7 +70,10 @@ struct plan {
 
 /// The plan for a shape on `threads` threads.
 plan choose_plan(const shape& problem, const machine& caches, int threads,
-                 const kernel_table& kernels);
+                 const kernel_table& kernels, plan_name forced = plan_name::any);
+
+/// In words: the names of its parts.
+std::string to_text(const plan& plan);
 
 /// Segments of a row of that many columns.
 constexpr std::int64_t segments_of(std::int64_t cols) {

@@ -150,7 +150,7 @@ template <class Job>
 void run_job(executor& on, const Job& job) {
   using row = typename Job::row;
   const shape description = job.description();
-  const plan plan = choose_plan(description, on.machine, on.threads, on.kernels);
+  const plan plan = plan_for(on, description);
   if constexpr (has_short_rows<Job>) {
     if (plan.short_rows && job.takes_short_rows()) {
       over_rows(on, plan, description.rows,

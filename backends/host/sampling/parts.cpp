@@ -26,7 +26,7 @@ sample_state empty_state_of(const core::fold_sample_problem& p, const source& fr
 
 void fold_rows(executor& on, const core::fold_sample_problem& p) {
   const source from(on.kernels, p.x, 1, p.x.type);
-  const plan plan = choose_plan(from.shape_to(0), on.machine, on.threads, on.kernels);
+  const plan plan = plan_for(on, from.shape_to(0));
   const std::int64_t cols = p.x.cols;
   const auto add = [&](std::int64_t r, std::int64_t begin, std::int64_t count,
                        sample_state& state) {

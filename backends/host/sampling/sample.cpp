@@ -377,7 +377,7 @@ void run(executor& on, const core::sample_problem& p) {
                                .values = p.options.top_log_probabilities});
   }
   const source from(on.kernels, p.x, 1, p.x.type);
-  const plan plan = choose_plan(from.shape_to(0), on.machine, on.threads, on.kernels);
+  const plan plan = plan_for(on, from.shape_to(0));
   const auto segments = static_cast<std::size_t>(segments_of(p.x.cols));
   const std::size_t tables = whole_lines(sizeof(mass_table)) * static_cast<std::size_t>(on.threads);
   const std::size_t states = whole_lines(segments * sizeof(segment_state));

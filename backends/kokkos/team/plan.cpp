@@ -5,6 +5,7 @@
 #include <bit>
 #include <iterator>
 #include <limits>
+#include <string>
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
@@ -44,12 +45,29 @@ std::int64_t segment_of(std::int64_t cols) {
 constexpr int chunk_elements = 4;
 constexpr int topk_lanes = 256;
 
+plan_name name_of(workers by) {
+  switch (by) {
+    case workers::thread:
+      return plan_name::thread;
+    case workers::team:
+      return plan_name::team;
+    case workers::teams:
+      return plan_name::teams;
+  }
+  return plan_name::any;
+}
+
 }  // namespace
 
-team_plan plan_rows(std::int64_t cols, const team_limits& limits) {
+team_plan plan_rows(std::int64_t cols, const team_limits& limits, plan_name forced) {
   const rule* chosen = std::begin(rules);
   while (cols > chosen->cols) {
     ++chosen;
+  }
+  if (forced != plan_name::any && name_of(chosen->by) != forced) {
+    chosen = std::find_if(std::begin(rules), std::end(rules), [&](const rule& r) {
+      return name_of(r.by) == forced;
+    });
   }
   team_plan plan;
   plan.by = chosen->by;
@@ -61,15 +79,22 @@ team_plan plan_rows(std::int64_t cols, const team_limits& limits) {
   return plan;
 }
 
+std::string to_text(const team_plan& plan) {
+  return std::string(plan_names[static_cast<std::size_t>(name_of(plan.by))]) + ", " +
+         std::to_string(plan.team_size) + " threads of " + std::to_string(plan.vector_length) +
+         " lanes, " + std::to_string(plan.segment) + " columns";
+}
+
 topk_plan plan_topk(std::int64_t cols, std::int64_t k, int entry_bytes, int scratch_bytes,
-                    const team_limits& limits) {
+                    const team_limits& limits, plan_name forced) {
   topk_plan plan;
   plan.teams.vector_length = limits.vector_length;
   plan.teams.team_size = std::max(1, std::min(topk_lanes, limits.lanes) / limits.vector_length);
   plan.chunk = plan.teams.team_size * limits.vector_length * chunk_elements;
   // Segments pay where each leaves far fewer candidates than it has columns.
   const std::int64_t segment = std::max<std::int64_t>(4 * segment_of(cols), 1);
-  const bool split = cols > segment && k <= segment / 8;
+  const bool is_long = forced == plan_name::any ? cols > segment : forced == plan_name::teams;
+  const bool split = is_long && k <= segment / 8;
   plan.teams.by = split ? workers::teams : workers::team;
   plan.teams.segment = std::max<std::int64_t>(split ? segment : cols, 1);
   plan.capacity = static_cast<std::int64_t>(

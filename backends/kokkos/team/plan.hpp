@@ -10,6 +10,7 @@
 #include <softfold/config.hpp>
 
 #include <cstdint>
+#include <string>
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
@@ -21,6 +22,15 @@ enum class workers : std::uint8_t {
   team,    ///< a team
   teams,   ///< a team for each segment of the row, in both passes
 };
+
+/// Plans by name.
+enum class plan_name : std::uint8_t {
+  any,     ///< the table's
+  thread,  ///< workers::thread
+  team,    ///< workers::team
+  teams,   ///< workers::teams
+};
+inline constexpr const char* plan_names[] = {"", "thread", "team", "teams"};
 
 /// What an execution space can do.
 struct team_limits {
@@ -40,7 +50,11 @@ struct team_plan {
 };
 
 /// The plan for folds and maps of rows of `cols` columns.
-team_plan plan_rows(std::int64_t cols, const team_limits& limits);
+team_plan plan_rows(std::int64_t cols, const team_limits& limits,
+                    plan_name forced = plan_name::any);
+
+/// In words: the name, then who has how much of a row.
+std::string to_text(const team_plan& plan);
 
 /// Candidates that top-k keeps in a team's scratch memory, or in memory of the queue.
 struct topk_plan {
@@ -52,7 +66,7 @@ struct topk_plan {
 
 /// The plan for the k best of each row; entries of `entry_bytes` in at most `scratch_bytes`.
 topk_plan plan_topk(std::int64_t cols, std::int64_t k, int entry_bytes, int scratch_bytes,
-                    const team_limits& limits);
+                    const team_limits& limits, plan_name forced = plan_name::any);
 
 }  // namespace kokkos_backend
 }  // namespace SOFTFOLD_BACKEND

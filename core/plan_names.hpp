@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Plans by name: what tests and the benchmark make a queue take, where a problem's shape has it.
+#pragma once
+
+#include <softfold/error.hpp>
+
+#include <cstddef>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+namespace softfold::core {
+
+/// A backend's plan of that name: `names` has its enumerators in their order, the first of which is
+/// no plan in particular. Throws error(invalid_argument).
+template <class Name, std::size_t count>
+Name plan_named(std::string_view name, const char* const (&names)[count]) {
+  std::string known;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (name == names[i]) {
+      return static_cast<Name>(i);
+    }
+    known += (i > 1 ? ", " : "") + std::string(names[i]);
+  }
+  throw error(errc::invalid_argument,
+              "queue: SOFTFOLD_PLAN is " + std::string(name) + ", expected one of " + known);
+}
+
+/// The one that the environment names.
+template <class Name, std::size_t count>
+Name plan_of_environment(const char* const (&names)[count]) {
+  const char* const name = std::getenv("SOFTFOLD_PLAN");
+  return name == nullptr ? Name{} : plan_named<Name>(name, names);
+}
+
+}  // namespace softfold::core

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans by name: each is forced, really runs, and its results are right.
+#include "problem.hpp"
+
+#include <core/run.hpp>
+
+#include <cstdlib>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace softfold::test {
+namespace {
+
+/// Names that this device has no plan of.
+bool is_absent(queue& q, std::string_view name) {
+  const std::string isa = q.info().isa;
+  const bool hopper = isa.starts_with("sm_9") || isa.starts_with("sm_10") || isa.starts_with("sm_12");
+  return name == "cluster" || name == "ring" ? !hopper
+         : name == "together"                ? !isa.starts_with("sm_")
+                                             : false;
+}
+
+bool has_part(const std::string& plan, std::string_view name) {
+  return (", " + plan + ",").find(", " + std::string(name) + ",") != std::string::npos;
+}
+
+/// The names, but for that of no plan in particular.
+std::span<const char* const> names_of(queue& q) { return plan_names(q).subspan(1); }
+
+struct set_plan_variable {
+  explicit set_plan_variable(const char* value) { setenv("SOFTFOLD_PLAN", value, 1); }
+  ~set_plan_variable() { before.empty() ? unsetenv("SOFTFOLD_PLAN") : set(before); }
+  set_plan_variable(const set_plan_variable&) = delete;
+  set_plan_variable& operator=(const set_plan_variable&) = delete;
+
+  const std::string before = [] {
+    const char* const value = std::getenv("SOFTFOLD_PLAN");
+    return std::string(value == nullptr ? "" : value);
+  }();
+
+ private:
+  static int set(const std::string& value) { return setenv("SOFTFOLD_PLAN", value.c_str(), 1); }
+};
+
+}  // namespace
+
+TEST_SUITE_BEGIN("plans");
+
+TEST_CASE_TEMPLATE("each is forced, runs, and is right", T, SOFTFOLD_TEST_INPUT_TYPES) {
+  queue q(queue_options{.threads = 2});
+  std::uint64_t seed = 90000;
+  for (const char* const name : names_of(q)) {
+    CAPTURE(name);
+    force_plan(q, name);
+    std::set<std::string> taken;
+    const auto note = [&] {
+      const std::string plan = last_plan(q);
+      CHECK_FALSE(plan.empty());
+      if (has_part(plan, name)) {
+        taken.insert(plan);
+      }
+    };
+    for (const std::int64_t cols : {5, 64, 700, 3001, 12000, 40001}) {
+      problem<T> p({9, cols, distribution::normal, 1, 3, 1, ++seed});
+      check_softmax<T>(q, p);
+      note();
+      check_logsumexp<T>(q, p);
+      note();
+      const auto columns = expected_columns(p, std::min<std::int64_t>(cols, 130));
+      for (const std::int64_t k : {1, 5, 40, 130}) {
+        if (k <= cols) {
+          check_softmax_topk<T, std::int32_t>(q, p, k, columns);
+          note();
+        }
+      }
+    }
+    if (std::is_same_v<T, float>) {
+      CHECK(taken.empty() == is_absent(q, name));
+    }
+  }
+}
+
+TEST_CASE("they change no bit on a host's memory") {
+  queue q(queue_options{.threads = 2});
+  if (!has_part("serial, rows", names_of(q)[0])) {
+    return;  // a GPU's do
+  }
+  for (const std::int64_t cols : {700, 12000, 70001}) {
+    problem<float> p({9, cols, distribution::normal, 1, 0, 0, 91000});
+    const auto results = [&](const char* name) {
+      force_plan(q, name);
+      matrix<float> y(p.output_layout(cols), role::output);
+      softmax(q, p.x.view(), y.view());
+      y.download();
+      std::vector<float> all;
+      for (std::int64_t r = 0; r < y.rows(); ++r) {
+        all.insert(all.end(), y.row(r).begin(), y.row(r).end());
+      }
+      return all;
+    };
+    const std::vector<float> usual = results("");
+    for (const char* const name : names_of(q)) {
+      if (std::string_view(name) != "row_by_row" || cols > 1000) {
+        CAPTURE(name);
+        CHECK(std::memcmp(usual.data(), results(name).data(), usual.size() * sizeof(float)) == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("the environment names one for the queues made after it") {
+  queue before;
+  const std::string name = names_of(before)[0];
+  problem<float> p({2, 64, distribution::normal, 1, 0, 0, 92000});
+  {
+    const set_plan_variable forced(name.c_str());
+    queue q;
+    check_softmax<float>(q, p);
+    CHECK(has_part(last_plan(q), name));
+  }
+  const set_plan_variable wrong("no-such-plan");
+  std::string message;
+  try {
+    queue q;
+  } catch (const error& e) {
+    CHECK(e.code() == errc::invalid_argument);
+    message = e.what();
+  }
+  CHECK(message.starts_with("queue: SOFTFOLD_PLAN is no-such-plan, expected one of " + name + ", "));
+  CHECK_THROWS_AS(force_plan(before, "lane"), error);
+}
+
+TEST_CASE("a call without one to choose has none") {
+  queue q;
+  CHECK(last_plan(q).empty());
+  problem<float> p({2, 64, distribution::normal, 1, 0, 0, 93000});
+  check_softmax<float>(q, p);
+  CHECK_FALSE(last_plan(q).empty());
+  states<float> a(3);
+  states<float> b(3);
+  combine(q, const_partials_ref(b.ref()), a.ref());
+  q.wait();
+  CHECK(last_plan(q).empty());
+}
+
+TEST_SUITE_END();
+
+}  // namespace softfold::test
