@@ -14,12 +14,12 @@ struct options {
   bool help = false;
   bool list = false;
   bool quick = false;
-  std::string filter = ".";       ///< regular expression, matched against case names
-  std::string contenders = ".";   ///< the same against their names; this library takes part anyway
+  std::string filter = ".";      ///< regular expression, matched against case names
+  std::string contenders = ".";  ///< the same against their names; this library takes part anyway
   std::vector<std::string> plans = {};  ///< that the library is made to take, beside its own
-  std::vector<int> threads = {};  ///< ascending; empty: one and all
-  std::string out = {};           ///< JSON file; empty: none
-  std::string logits = {};        ///< .npy file; empty: the one of the source tree
+  std::vector<int> threads = {};        ///< ascending; empty: one and all
+  std::string out = {};                 ///< JSON file; empty: none
+  std::string logits = {};              ///< .npy file; empty: the one of the source tree
   run_settings settings = {};
 };
 

@@ -16,16 +16,15 @@ bool is_part_of(std::string_view name, const std::string& plan) {
 }
 
 contender plan_contender(const std::string& name) {
-  return {.name = "softfold " + name,
-          .role = role::plan,
-          .prepare = [name](const workload& w) -> work {
-            const auto q = std::make_shared<queue>(make_queue(w.spec.threads));
-            force_plan(*q, name);
-            work call = softfold_call(q, w);
-            call();
-            wait_for_calls();
-            return is_part_of(name, last_plan(*q)) ? call : work{};
-          }};
+  return {
+      .name = "softfold " + name, .role = role::plan, .prepare = [name](const workload& w) -> work {
+        const auto q = std::make_shared<queue>(make_queue(w.spec.threads));
+        force_plan(*q, name);
+        work call = softfold_call(q, w);
+        call();
+        wait_for_calls();
+        return is_part_of(name, last_plan(*q)) ? call : work{};
+      }};
 }
 
 }  // namespace

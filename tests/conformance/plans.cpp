@@ -16,7 +16,8 @@ namespace {
 /// Names that this device has no plan of.
 bool is_absent(queue& q, std::string_view name) {
   const std::string isa = q.info().isa;
-  const bool hopper = isa.starts_with("sm_9") || isa.starts_with("sm_10") || isa.starts_with("sm_12");
+  const bool hopper =
+      isa.starts_with("sm_9") || isa.starts_with("sm_10") || isa.starts_with("sm_12");
   return name == "cluster" || name == "ring" ? !hopper
          : name == "together"                ? !isa.starts_with("sm_")
                                              : false;
@@ -128,7 +129,8 @@ TEST_CASE("the environment names one for the queues made after it") {
     CHECK(e.code() == errc::invalid_argument);
     message = e.what();
   }
-  CHECK(message.starts_with("queue: SOFTFOLD_PLAN is no-such-plan, expected one of " + name + ", "));
+  CHECK(
+      message.starts_with("queue: SOFTFOLD_PLAN is no-such-plan, expected one of " + name + ", "));
   CHECK_THROWS_AS(force_plan(before, "lane"), error);
 }
 

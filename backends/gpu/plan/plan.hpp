@@ -30,9 +30,9 @@ enum class plan_name : std::uint8_t {
   groups,    ///< topk_plan_kind::selection, by groups
   elements,  ///< topk_plan_kind::selection, all elements compete
 };
-inline constexpr const char* plan_names[] = {"",       "lanes",    "block",  "cluster", "chunks",
-                                             "together", "ring", "ranked", "sorted",  "bounded",
-                                             "lists",  "groups",   "elements"};
+inline constexpr const char* plan_names[] = {"",         "lanes",  "block",   "cluster", "chunks",
+                                             "together", "ring",   "ranked",  "sorted",  "bounded",
+                                             "lists",    "groups", "elements"};
 
 /// What plans need to know of a device.
 struct device_limits {

@@ -110,8 +110,8 @@ plan choose_plan(const shape& problem, const machine& caches, int threads,
   plan chosen{};
   const bool many_at_once = forced != plan_name::row_by_row;
   chosen.short_rows = many_at_once && cols <= short_row_vectors * lanes;
-  chosen.topk_rows = many_at_once && problem.k > 0 && problem.k <= most_listed && cols <= segment_columns &&
-                     problem.arithmetic_bytes == 4;
+  chosen.topk_rows = many_at_once && problem.k > 0 && problem.k <= most_listed &&
+                     cols <= segment_columns && problem.arithmetic_bytes == 4;
   chosen.over = spread_of(elements, problem.rows, segments_of(cols), threads, forced);
   chosen.rows_per_task = std::max<std::int64_t>(1, task_elements / cols);
 
@@ -165,8 +165,9 @@ std::string to_text(const plan& plan) {
   const auto name = [](plan_name n) {
     return std::string(plan_names[static_cast<std::size_t>(n)]);
   };
-  return name(over) + (plan.short_rows || plan.topk_rows ? "" : ", " + name(plan_name::row_by_row)) +
-         ", " + name(second);
+  return name(over) +
+         (plan.short_rows || plan.topk_rows ? "" : ", " + name(plan_name::row_by_row)) + ", " +
+         name(second);
 }
 
 }  // namespace host

@@ -183,14 +183,13 @@ void run(executor& on, const problem& p) {
     return;
   }
   const plan plan = plan_for(
-      on,
-      {.rows = p.x.rows,
-       .cols = p.x.cols,
-       .input_bytes = static_cast<std::int64_t>(size_of(p.x.type)),
-       .output_bytes = 0,
-       .arithmetic_bytes = static_cast<std::int64_t>(size_of(core::arithmetic_type(p.x.type))),
-       .in_place = false,
-       .k = p.k()});
+      on, {.rows = p.x.rows,
+           .cols = p.x.cols,
+           .input_bytes = static_cast<std::int64_t>(size_of(p.x.type)),
+           .output_bytes = 0,
+           .arithmetic_bytes = static_cast<std::int64_t>(size_of(core::arithmetic_type(p.x.type))),
+           .in_place = false,
+           .k = p.k()});
   const dtype computed = core::arithmetic_type(p.x.type);
   const std::int64_t lanes =
       computed == dtype::f64 ? on.kernels.lanes_f32 / 2 : on.kernels.lanes_f32;

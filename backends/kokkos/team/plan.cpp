@@ -65,9 +65,8 @@ team_plan plan_rows(std::int64_t cols, const team_limits& limits, plan_name forc
     ++chosen;
   }
   if (forced != plan_name::any && name_of(chosen->by) != forced) {
-    chosen = std::find_if(std::begin(rules), std::end(rules), [&](const rule& r) {
-      return name_of(r.by) == forced;
-    });
+    chosen = std::find_if(std::begin(rules), std::end(rules),
+                          [&](const rule& r) { return name_of(r.by) == forced; });
   }
   team_plan plan;
   plan.by = chosen->by;
