@@ -18,6 +18,9 @@ bool is_absent(queue& q, std::string_view name) {
   const std::string isa = q.info().isa;
   const bool hopper =
       isa.starts_with("sm_9") || isa.starts_with("sm_10") || isa.starts_with("sm_12");
+  if (name == "rows" || name == "segments") {
+    return q.info().threads == 1;
+  }
   return name == "cluster" || name == "ring" ? !hopper
          : name == "together"                ? !isa.starts_with("sm_")
                                              : false;
