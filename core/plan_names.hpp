@@ -34,4 +34,9 @@ Name plan_of_environment(const char* const (&names)[count]) {
   return name == nullptr ? Name{} : plan_named<Name>(name, names);
 }
 
+/// Whether a plan in words has that name: last_plan() of core/run.hpp.
+inline bool has_plan_name(const std::string& plan, std::string_view name) {
+  return (", " + plan + ",").find(", " + std::string(name) + ",") != std::string::npos;
+}
+
 }  // namespace softfold::core

@@ -23,8 +23,8 @@ std::atomic<bool>& in_use(queue& q);
 
 /// For tests and the benchmark: the names of the plans that a queue can be made to take, wherever a
 /// problem's shape has them; `name` is one of them, or empty: none in particular any more. Else it
-/// throws error(invalid_argument). And the plan of the queue's last call, in words that begin with
-/// its name, or have it after a comma; empty if the call had none to choose.
+/// throws error(invalid_argument). And the plan of the queue's last call, in words, its names among
+/// them between commas; empty if the call had none to choose.
 std::span<const char* const> plan_names(queue& q);
 void force_plan(queue& q, std::string_view name);
 std::string last_plan(queue& q);

@@ -4,16 +4,11 @@
 #include "clock.hpp"
 #include "platform.hpp"
 
+#include <core/plan_names.hpp>
 #include <core/run.hpp>
-
-#include <string_view>
 
 namespace softfold::bench {
 namespace {
-
-bool is_part_of(std::string_view name, const std::string& plan) {
-  return (", " + plan + ",").find(", " + std::string(name) + ",") != std::string::npos;
-}
 
 contender plan_contender(const std::string& name) {
   return {
@@ -23,7 +18,7 @@ contender plan_contender(const std::string& name) {
         work call = softfold_call(q, w);
         call();
         wait_for_calls();
-        return is_part_of(name, last_plan(*q)) ? call : work{};
+        return core::has_plan_name(last_plan(*q), name) ? call : work{};
       }};
 }
 

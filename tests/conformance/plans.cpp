@@ -2,6 +2,7 @@
 // Plans by name: each is forced, really runs, and its results are right.
 #include "problem.hpp"
 
+#include <core/plan_names.hpp>
 #include <core/run.hpp>
 
 #include <cstdlib>
@@ -24,10 +25,6 @@ bool is_absent(queue& q, std::string_view name) {
   return name == "cluster" || name == "ring" ? !hopper
          : name == "together"                ? !isa.starts_with("sm_")
                                              : false;
-}
-
-bool has_part(const std::string& plan, std::string_view name) {
-  return (", " + plan + ",").find(", " + std::string(name) + ",") != std::string::npos;
 }
 
 /// The names, but for that of no plan in particular.
@@ -62,7 +59,7 @@ TEST_CASE_TEMPLATE("each is forced, runs, and is right", T, SOFTFOLD_TEST_INPUT_
     const auto note = [&] {
       const std::string plan = last_plan(q);
       CHECK_FALSE(plan.empty());
-      if (has_part(plan, name)) {
+      if (core::has_plan_name(plan, name)) {
         taken.insert(plan);
       }
     };
@@ -88,7 +85,7 @@ TEST_CASE_TEMPLATE("each is forced, runs, and is right", T, SOFTFOLD_TEST_INPUT_
 
 TEST_CASE("they change no bit on a host's memory") {
   queue q(queue_options{.threads = 2});
-  if (!has_part("serial, rows", names_of(q)[0])) {
+  if (!core::has_plan_name("serial, rows", names_of(q)[0])) {
     return;  // a GPU's do
   }
   for (const std::int64_t cols : {700, 12000, 70001}) {
@@ -122,7 +119,7 @@ TEST_CASE("the environment names one for the queues made after it") {
     const set_plan_variable forced(name.c_str());
     queue q;
     check_softmax<float>(q, p);
-    CHECK(has_part(last_plan(q), name));
+    CHECK(core::has_plan_name(last_plan(q), name));
   }
   const set_plan_variable wrong("no-such-plan");
   std::string message;
