@@ -13,9 +13,10 @@
 namespace softfold::core {
 
 /// A backend's plan of that name: `names` has its enumerators in their order, the first of which is
-/// no plan in particular. Throws error(invalid_argument).
+/// no plan in particular. Throws error(invalid_argument), which says where the name is from.
 template <class Name, std::size_t count>
-Name plan_named(std::string_view name, const char* const (&names)[count]) {
+Name plan_named(std::string_view name, const char* const (&names)[count],
+                const char* from = "the plan") {
   std::string known;
   for (std::size_t i = 0; i < count; ++i) {
     if (name == names[i]) {
@@ -23,15 +24,15 @@ Name plan_named(std::string_view name, const char* const (&names)[count]) {
     }
     known += (i > 1 ? ", " : "") + std::string(names[i]);
   }
-  throw error(errc::invalid_argument,
-              "queue: SOFTFOLD_PLAN is " + std::string(name) + ", expected one of " + known);
+  throw error(errc::invalid_argument, "queue: " + std::string(from) + " is " + std::string(name) +
+                                          ", expected one of " + known);
 }
 
 /// The one that the environment names.
 template <class Name, std::size_t count>
 Name plan_of_environment(const char* const (&names)[count]) {
   const char* const name = std::getenv("SOFTFOLD_PLAN");
-  return name == nullptr ? Name{} : plan_named<Name>(name, names);
+  return name == nullptr ? Name{} : plan_named<Name>(name, names, "SOFTFOLD_PLAN");
 }
 
 /// Whether a plan in words has that name: last_plan() of core/run.hpp.

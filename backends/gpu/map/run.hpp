@@ -148,7 +148,7 @@ void launch_map(executor& on, const Job& job, const row_plan& plan, typename Job
       return;
     }
   }
-  if (plan.pass != second_pass::reads) {
+  if (plan.pass != second_pass::reads) {  // there was no room for it now
     std::get<row_plan>(on.last).pass = second_pass::reads;
   }
   launch_rows_read_twice<lanes>(job, plan, parts, on.stream);

@@ -253,11 +253,11 @@ row_plan plan_pass(const row_shape& shape, plan_name forced) {
 
 namespace {
 
-/// The plan, or what the table has, too, where that is impossible.
-topk_plan plan_topk_if_possible(const row_shape& shape, std::int64_t rows, std::int64_t k,
-                                const device_limits& device, plan_name forced) {
+/// The tables' plan, or the forced one, if the shape can have it; else any.
+topk_plan topk_plan_of(const row_shape& shape, std::int64_t rows, std::int64_t k,
+                       const device_limits& device, plan_name forced) {
   const auto is_forced = [&](plan_name name) { return forced == name; };
-  const bool any = forced < plan_name::ranked;
+  const bool any = !is_of_topk(forced);
   const selection_rule& most = selection_rule_for(device);
   const bool wide = shape.element_bytes == 8;
   const std::int64_t vectors = vectors_of(shape);
@@ -371,10 +371,10 @@ std::string numbered(const char* before, std::int64_t n, const char* after) {
 
 topk_plan plan_topk(const row_shape& shape, std::int64_t rows, std::int64_t k,
                     const device_limits& device, plan_name forced) {
-  const topk_plan plan = plan_topk_if_possible(shape, rows, k, device, forced);
-  return forced < plan_name::ranked || name_of(plan) == forced
+  const topk_plan plan = topk_plan_of(shape, rows, k, device, forced);
+  return !is_of_topk(forced) || name_of(plan) == forced
              ? plan
-             : plan_topk_if_possible(shape, rows, k, device, plan_name::any);
+             : topk_plan_of(shape, rows, k, device, plan_name::any);
 }
 
 plan_name name_of(const row_plan& plan) {

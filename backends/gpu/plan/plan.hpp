@@ -9,6 +9,7 @@
 #include <softfold/config.hpp>
 
 #include <cstdint>
+#include <iterator>
 #include <string>
 
 namespace softfold::gpu {
@@ -17,7 +18,7 @@ inline namespace SOFTFOLD_BACKEND {
 /// Plans by name. One that a shape cannot have is not forced: it has the tables'.
 enum class plan_name : std::uint8_t {
   any,       ///< the tables'
-  lanes,     ///< row_plan_kind::lanes
+  lanes,     ///< row_plan_kind::lanes; the tables' wherever there is room
   block,     ///< row_plan_kind::block
   cluster,   ///< row_plan_kind::cluster
   chunks,    ///< row_plan_kind::chunks; maps read them twice
@@ -33,6 +34,9 @@ enum class plan_name : std::uint8_t {
 inline constexpr const char* plan_names[] = {"",         "lanes",  "block",   "cluster", "chunks",
                                              "together", "ring",   "ranked",  "sorted",  "bounded",
                                              "lists",    "groups", "elements"};
+
+static_assert(std::size(plan_names) == static_cast<std::size_t>(plan_name::elements) + 1);
+constexpr bool is_of_topk(plan_name name) { return name >= plan_name::ranked; }
 
 /// What plans need to know of a device.
 struct device_limits {

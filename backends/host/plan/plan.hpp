@@ -10,6 +10,7 @@
 #include <backends/host/machine.hpp>
 
 #include <cstdint>
+#include <iterator>
 #include <string>
 
 namespace softfold {
@@ -22,7 +23,7 @@ enum class plan_name : std::uint8_t {
   serial,          ///< spread::serial
   rows,            ///< spread::rows
   segments,        ///< spread::segments
-  row_by_row,      ///< no kernel call works on many rows
+  row_by_row,      ///< no kernel call works on many rows; short rows have other bits then
   recompute,       ///< second_pass::recompute
   recompute_past,  ///< the same, stored past the caches
   scale_output,    ///< second_pass::scale_output
@@ -32,6 +33,8 @@ enum class plan_name : std::uint8_t {
 inline constexpr const char* plan_names[] = {
     "",          "serial",         "rows",         "segments",      "row_by_row",
     "recompute", "recompute_past", "scale_output", "scale_scratch", "scale_behind"};
+
+static_assert(std::size(plan_names) == static_cast<std::size_t>(plan_name::scale_behind) + 1);
 
 /// How rows are spread over threads.
 enum class spread : std::uint8_t {

@@ -10,6 +10,7 @@
 #include <softfold/config.hpp>
 
 #include <cstdint>
+#include <iterator>
 #include <string>
 
 namespace softfold {
@@ -31,6 +32,8 @@ enum class plan_name : std::uint8_t {
   teams,   ///< workers::teams
 };
 inline constexpr const char* plan_names[] = {"", "thread", "team", "teams"};
+
+static_assert(std::size(plan_names) == static_cast<std::size_t>(plan_name::teams) + 1);
 
 /// What an execution space can do.
 struct team_limits {
