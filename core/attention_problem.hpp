@@ -93,6 +93,20 @@ inline const_matrix_ref covering_matrix(const const_tensor_ref& t) {
   return {t.data, t.type, 1, elements, elements};
 }
 
+/// That the bytes of a tensor's elements can be counted, and no size of 0 hides others that cannot:
+/// then products of any of the sizes can.
+inline void check_shape(argument arg, const const_tensor_ref& t) {
+  auto bytes = static_cast<std::int64_t>(size_of(t.type));
+  for (const std::int64_t size : {t.batches, t.heads, t.tokens, t.dim}) {
+    if (size != 0 && __builtin_mul_overflow(bytes, size, &bytes)) {
+      fail(errc::invalid_argument, arg, "",
+           std::to_string(t.batches) + " x " + std::to_string(t.heads) + " x " +
+               std::to_string(t.tokens) + " x " + std::to_string(t.dim) + " elements",
+           "less than 2^63 bytes");
+    }
+  }
+}
+
 /// Sizes, strides, pointer and alignment; of an output that no two elements are one.
 inline void check_tensor(argument arg, const const_tensor_ref& t, bool output) {
   const auto invalid = [&](const char* property, std::int64_t value, const std::string& expected) {
@@ -118,27 +132,18 @@ inline void check_tensor(argument arg, const const_tensor_ref& t, bool output) {
   if (t.dim < 0) {
     invalid(".dim", t.dim, "0 or more");
   }
-  std::int64_t count = t.dim;
-  std::int64_t span = 1;
-  bool counted = true;
+  check_shape(arg, t);
+  const auto size = static_cast<std::int64_t>(size_of(t.type));
+  std::int64_t bytes = t.dim * size;  // from the first to past the last element
   for (const extent& e : all) {
     std::int64_t length = 0;
-    counted = counted && !__builtin_mul_overflow(count, e.size, &count) &&
-              (e.size == 0 || (!__builtin_mul_overflow(e.size - 1, e.stride, &length) &&
-                               !__builtin_add_overflow(span, length, &span)));
+    if (e.size > 1 && (__builtin_mul_overflow(e.size - 1, e.stride, &length) ||
+                       __builtin_mul_overflow(length, size, &length) ||
+                       __builtin_add_overflow(bytes, length, &bytes))) {
+      invalid(e.stride_name, e.stride, "a tensor of less than 2^63 bytes");
+    }
   }
-  const auto size = static_cast<std::int64_t>(size_of(t.type));
-  std::int64_t bytes = 0;
-  counted = counted && !__builtin_add_overflow(span, t.dim, &span) &&
-            !__builtin_mul_overflow(span, size, &bytes) &&
-            !__builtin_mul_overflow(count, size, &bytes);
-  if (!counted) {
-    fail(errc::invalid_argument, arg, "",
-         std::to_string(t.batches) + " x " + std::to_string(t.heads) + " x " +
-             std::to_string(t.tokens) + " x " + std::to_string(t.dim) + " elements",
-         "less than 2^63 bytes");
-  }
-  if (count == 0) {
+  if (t.batches == 0 || t.heads == 0 || t.tokens == 0 || t.dim == 0) {
     return;
   }
   if (t.data == nullptr) {

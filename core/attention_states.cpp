@@ -80,11 +80,9 @@ std::pair<std::size_t, std::size_t> sizes_of(const char* function, std::int64_t 
   if (dim < 1 || dim > core::most_attention_dim) {
     core::fail(errc::invalid_argument, {function, "dim"}, "", std::to_string(dim), "1 to 512");
   }
-  core::check_sizes({function, "batches x heads"}, batches, heads, 1);
-  core::check_sizes({function, "batches heads x tokens"}, batches * heads, tokens, 1);
+  core::check_shape({function, "weighted"}, {nullptr, dtype::f64, batches, heads, tokens,
+                                             std::max<std::int64_t>(dim, 2), 0, 0, 0});
   const std::int64_t rows = batches * heads * tokens;
-  core::check_sizes({function, "batches heads tokens x dim"}, rows, std::max<std::int64_t>(dim, 2),
-                    8);
   return {static_cast<std::size_t>(rows) * 2, static_cast<std::size_t>(rows * dim)};
 }
 

@@ -671,9 +671,16 @@ TEST_SUITE("attention") {
       other.type = dtype::f16;
       attention(q, query, key, value, other);
     });
-    fails("less than 2^63 bytes", [&] {
-      attention(q, query, changed(key, &in::token_stride, std::int64_t{1} << 61), value, to);
-    });
+    fails("attention: key.token_stride is 2305843009213693952, expected a tensor of less than 2^63 ",
+          [&] {
+            attention(q, query, changed(key, &in::token_stride, std::int64_t{1} << 61), value, to);
+          });
+    fails("attention: query is 4611686018427387904 x 0 x 3 x 16 elements, expected less than 2^63 ",
+          [&] {
+            in none = changed(query, &in::heads, 0);
+            none.batches = std::int64_t{1} << 62;
+            attention(q, none, key, value, to);
+          });
     fails("attention: out overlaps query", [&] {
       tensor_ref over = to;
       over.data = c.q.view().data;

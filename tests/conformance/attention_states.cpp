@@ -147,8 +147,12 @@ TEST_SUITE("attention_states") {
                    "dim is 513, expected 1 to 512"));
     CHECK(mentions(message_of([] { attention_states(dtype::f16, 1, 1, 1, 1); }), "type is f16"));
     CHECK(mentions(message_of([] { attention_states(dtype::f32, 1, -1, 1, 1); }), "heads is -1"));
-    CHECK(mentions(message_of([] { attention_states(dtype::f32, 1 << 30, 1 << 30, 1 << 30, 512); }),
-                   "less than 2^63 bytes"));
+    // A size of 0 leaves products of the others to be formed.
+    for (const int heads : {0, 1 << 30}) {
+      CHECK(mentions(
+          message_of([&] { attention_states(dtype::f32, 1 << 30, heads, 1 << 30, 512); }),
+          "weighted is 1073741824 x " + std::to_string(heads) + " x 1073741824 x 512 elements"));
+    }
   }
 
   TEST_CASE("of no queries, and of no keys") {

@@ -40,7 +40,7 @@ bytes with(bytes data, std::size_t at, T value) {
   return data;
 }
 
-inline bool mentions(const std::string& text, const char* part) {
+inline bool mentions(const std::string& text, const std::string& part) {
   INFO("message: " << text);
   return text.find(part) != std::string::npos;
 }
