@@ -37,5 +37,12 @@
   X(row_states_finish) \
   X(row_states_finish_sample) \
   X(row_states_to_bytes) \
-  X(row_states_from_bytes)
+  X(row_states_from_bytes) \
+  X(attention_states_create) \
+  X(attention_states_destroy) \
+  X(attention_states_get) \
+  X(attention_states_fold) \
+  X(attention_states_combine) \
+  X(attention_states_to_bytes) \
+  X(attention_states_from_bytes)
 // clang-format on

@@ -424,6 +424,7 @@ all that the process may run on.
   m.def("_c_calls", &c_calls);
 
   bind_attention(m);
+  bind_attention_states(m);
   bind_sample(m);
   bind_states(m);
   bind_xla(m);

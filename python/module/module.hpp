@@ -8,6 +8,7 @@
 namespace softfold::python {
 
 void bind_attention(nanobind::module_& m);
+void bind_attention_states(nanobind::module_& m);
 void bind_sample(nanobind::module_& m);
 void bind_states(nanobind::module_& m);
 void bind_xla(nanobind::module_& m);

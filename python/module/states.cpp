@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// States: the C interface's row states as a Python object that can be sent as bytes.
+/// States: of the rows of a matrix.
 #include "edits.hpp"
+#include "held_states.hpp"
 #include "module.hpp"
 
 #include <cstring>
-#include <memory>
 #include <mutex>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace softfold::python {
 namespace {
 
-struct destroy {
-  const library* from;
-  void operator()(softfold_row_states* states) const { from->row_states_destroy(states); }
+struct of_rows {
+  using object = softfold_row_states;
+  using view = softfold_row_states_view;
+  static constexpr auto destroy = &library::row_states_destroy;
+  static constexpr auto get = &library::row_states_get;
+  static constexpr auto combine = &library::row_states_combine;
+  static constexpr auto to_bytes = &library::row_states_to_bytes;
+  static constexpr auto from_bytes = &library::row_states_from_bytes;
 };
-using owned_states = std::unique_ptr<softfold_row_states, destroy>;
 
 constexpr const char* fold_names[] = {
     "row_states::fold:", "fold:", "fold_topk:", "fold:", "x_part", "x", nullptr};
@@ -58,13 +61,11 @@ softfold_row_sampling sampling_of(nb::handle given) {
   return sampling;
 }
 
-/// The states live in the host's memory as objects of the cpu backend's library. Columns in a GPU's
-/// memory are folded by the cuda backend's, which the states go to and come from as bytes.
-class states {
+class states : public held_states<of_rows> {
  public:
   states(std::int64_t rows, std::int64_t k, double scale, nb::handle dtype, nb::handle sampling)
       : states(made(type_of({"States", "dtype"}, dtype), rows, k, scale, sampling)) {}
-  explicit states(owned_states from) : held_(std::move(from)) {}
+  using held_states::held_states;
 
   void fold(const edit_arguments& edited, nb::handle x, std::int64_t column_offset,
             nb::handle stream) {
@@ -73,47 +74,17 @@ class states {
     softfold_row_states_fold_options options = SOFTFOLD_ROW_STATES_FOLD_OPTIONS_INIT;
     options.column_offset = column_offset;
     options.edits = e.get();
-    c.run(
-        [&](const library& l, softfold_queue* q) {
-          const std::lock_guard<std::mutex> lock(mutex_);
-          const auto fold_into = [&](softfold_row_states* to) {
-            return l.row_states_fold_with_options(q, to, c.matrix(), &options);
-          };
-          if (c.x().where.on_host()) {
-            return fold_into(held_.get());
-          }
-          owned_states theirs{nullptr, {&l}};
-          softfold_status status = send(held_, theirs);
-          if (status == SOFTFOLD_SUCCESS) {
-            status = fold_into(theirs.get());
-          }
-          return status == SOFTFOLD_SUCCESS ? send(theirs, held_) : status;
+    fold_by(
+        c,
+        [&](const library& l, softfold_queue* q, softfold_row_states* to) {
+          return l.row_states_fold_with_options(q, to, c.matrix(), &options);
         },
         fold_names);
   }
 
-  void combine(const states& more) {
-    softfold_status status = SOFTFOLD_SUCCESS;
-    {
-      const without_gil released;
-      std::unique_lock<std::mutex> mine(mutex_, std::defer_lock);
-      std::unique_lock<std::mutex> theirs(more.mutex_, std::defer_lock);
-      if (&more == this) {
-        mine.lock();
-      } else {
-        std::lock(mine, theirs);
-      }
-      const lease queue(cpu_library(), place{}, nullptr);
-      status = queue.status() != SOFTFOLD_SUCCESS
-                   ? queue.status()
-                   : softfold_row_states_combine(queue.get(), held_.get(), more.held_.get());
-    }
-    check(cpu_library(), status);
-  }
-
   void append_rows(const states& more) {
     // By way of a copy, since more may be these states.
-    const owned_states copy = from_bytes(bytes_of(more));
+    const owned copy = from_bytes(more.plain_bytes());
     const std::lock_guard<std::mutex> lock(mutex_);
     check(cpu_library(), softfold_row_states_append_rows(held_.get(), copy.get()));
   }
@@ -128,8 +99,8 @@ class states {
     nb::object list = new_numpy({shape, 2}, v.type, list_data);
     const softfold_vector to_lse{lse_data, v.rows, v.type, 0};
     const softfold_matrix to_list{list_data, v.rows, v.k, v.k, v.type, 0};
-    run_on_host([&](softfold_queue* q) {
-      return softfold_row_states_finish(q, held_.get(), &to_lse, &to_list, policy);
+    run_on_host([&](softfold_queue* q, const softfold_row_states* held) {
+      return softfold_row_states_finish(q, held, &to_lse, &to_list, policy);
     });
     return nb::make_tuple(lse, list);
   }
@@ -160,27 +131,12 @@ class states {
       options.kept = make(SOFTFOLD_I64, kept);
       options.kept_mass = make(v.type, kept_mass);
     }
-    run_on_host([&](softfold_queue* q) {
-      return softfold_row_states_finish_sample(q, held_.get(), &tokens, &options);
-    });
+    run_on_host(
+        [&](softfold_queue* q, const softfold_row_states* held) {
+          return softfold_row_states_finish_sample(q, held, &tokens, &options);
+        },
+        finish_sample_names);
     return nb::len(all) == 1 ? nb::object(all[0]) : nb::tuple(all);
-  }
-
-  [[nodiscard]] nb::bytes to_bytes() const {
-    const std::string bytes = bytes_of(*this);
-    return nb::bytes(bytes.data(), bytes.size());
-  }
-
-  static owned_states from_bytes(const std::string& bytes) {
-    softfold_row_states* read = nullptr;
-    check(cpu_library(), softfold_row_states_from_bytes(bytes.data(), bytes.size(), &read));
-    return {read, {&cpu_library()}};
-  }
-
-  /// Sizes and pointers; these are to memory that the states own until they change.
-  [[nodiscard]] softfold_row_states_view view() const {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return view_unlocked();
   }
 
   [[nodiscard]] nb::object columns() const {
@@ -190,11 +146,7 @@ class states {
       const softfold_row_states_view v = view_unlocked();
       found.assign(v.columns, v.columns + v.column_ranges);
     }
-    nb::list ranges;
-    for (const softfold_column_range& range : found) {
-      ranges.append(nb::make_tuple(range.begin, range.end));
-    }
-    return nb::tuple(ranges);
+    return tuple_of(found);
   }
 
   /// A NumPy array of rows of what `address(view)` points to.
@@ -215,8 +167,8 @@ class states {
   }
 
  private:
-  static owned_states made(softfold_dtype type, std::int64_t rows, std::int64_t k, double scale,
-                           nb::handle sampling) {
+  static owned made(softfold_dtype type, std::int64_t rows, std::int64_t k, double scale,
+                    nb::handle sampling) {
     softfold_row_states* states = nullptr;
     if (sampling.is_none()) {
       check(cpu_library(), softfold_row_states_create(type, rows, k, scale, &states), create_names);
@@ -227,65 +179,6 @@ class states {
     }
     return {states, {&cpu_library()}};
   }
-
-  static softfold_status write(const owned_states& from, std::string& bytes) {
-    const library& theirs = *from.get_deleter().from;
-    std::size_t size = 0;
-    const softfold_status status = theirs.row_states_to_bytes(from.get(), nullptr, 0, &size);
-    bytes.resize(size);
-    return status == SOFTFOLD_SUCCESS
-               ? theirs.row_states_to_bytes(from.get(), bytes.data(), size, &size)
-               : status;
-  }
-
-  /// Makes `to` what `from` is, an object of its own library's.
-  static softfold_status send(const owned_states& from, owned_states& to) {
-    std::string bytes;
-    softfold_row_states* read = nullptr;
-    softfold_status status = write(from, bytes);
-    if (status == SOFTFOLD_SUCCESS) {
-      status = to.get_deleter().from->row_states_from_bytes(bytes.data(), bytes.size(), &read);
-    }
-    if (status == SOFTFOLD_SUCCESS) {
-      to.reset(read);
-    }
-    return status;
-  }
-
-  /// `work(queue)` of the states as they are.
-  template <class Work>
-  void run_on_host(Work&& work) const {
-    softfold_status status = SOFTFOLD_SUCCESS;
-    {
-      const without_gil released;
-      const std::lock_guard<std::mutex> lock(mutex_);
-      const lease queue(cpu_library(), place{}, nullptr);
-      status = queue.status() == SOFTFOLD_SUCCESS ? work(queue.get()) : queue.status();
-    }
-    check(cpu_library(), status, finish_sample_names);
-  }
-
-  static std::string bytes_of(const states& of) {
-    std::string bytes;
-    softfold_status status = SOFTFOLD_SUCCESS;
-    {
-      const std::lock_guard<std::mutex> lock(of.mutex_);
-      status = write(of.held_, bytes);
-    }
-    check(cpu_library(), status);
-    return bytes;
-  }
-
-  [[nodiscard]] softfold_row_states_view view_unlocked() const {
-    softfold_row_states_view v{};
-    v.struct_size = sizeof v;
-    check(cpu_library(), softfold_row_states_get(held_.get(), &v));
-    return v;
-  }
-
-  owned_states held_;
-  /// Held within C calls only, and never while waiting for the GIL.
-  mutable std::mutex mutex_;
 };
 
 nb::object fold(const edit_arguments& edited, states& self, nb::handle x,
@@ -329,14 +222,13 @@ of x: an element that they remove is in no list.
 >>> states.indices, states.columns
 (array([[12, 10, -1]]), ((10, 13),)))",
                             "x"_a, "column_offset"_a = 0, nb::kw_only(), "stream"_a = nb::none());
+  bind_sending(type, "Adds the states of other columns of the same rows.");
   type.def(
           "__init__",
           [](states* self, std::int64_t rows, std::int64_t k, double scale, nb::handle dtype,
              nb::handle sampling) { new (self) states(rows, k, scale, dtype, sampling); },
           "rows"_a, "k"_a = 0, nb::kw_only(), "scale"_a = 1.0, "dtype"_a = "float32",
           "sampling"_a = nb::none())
-      .def("combine", &states::combine, "more"_a,
-           "Adds the states of other columns of the same rows.")
       .def("append_rows", &states::append_rows, "more"_a, "Adds the rows of more below.")
       .def("finish", &states::finish, nb::kw_only(), "empty_row"_a = "nan",
            "The logsumexp of each row, [rows], and the probabilities of its list, [rows, k], over "
@@ -354,21 +246,6 @@ rows. With more asked for, a tuple as sample's. NumPy arrays.
 >>> states.fold(x[:, :300], 0)
 >>> states.finish_sample() == sample(x, top_k=50, top_p=0.9, seed=7)[:, 0]
 array([ True]))")
-      .def("to_bytes", &states::to_bytes, "The states in the byte format of docs/state_format.md.")
-      .def_static(
-          "from_bytes",
-          [](nb::bytes bytes) {
-            return new states(states::from_bytes({bytes.c_str(), bytes.size()}));
-          },
-          "bytes"_a,
-          "The states that to_bytes wrote, here or elsewhere. Bytes that are not such states, "
-          "whole "
-          "and unaltered, are a ValueError.")
-      .def("__getstate__", &states::to_bytes)
-      .def("__setstate__",
-           [](states* self, const nb::bytes& bytes) {
-             new (self) states(states::from_bytes({bytes.c_str(), bytes.size()}));
-           })
       .def("__repr__",
            [](nb::handle self) {
              return nb::str("States(rows={}, k={}, scale={!r}, dtype='{}', columns={})")

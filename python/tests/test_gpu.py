@@ -155,6 +155,25 @@ def test_states_of_columns_in_both_memories():
     np.testing.assert_array_equal(states.finish_sample(), array(tokens)[:, 0])
 
 
+def test_states_of_keys_in_both_memories():
+    random = np.random.default_rng(6)
+    q, k, v = (
+        torch.from_numpy(random.normal(size=(2, heads, tokens, 64)).astype("f4"))
+        for heads, tokens in ((8, 3), (2, 900), (2, 900))
+    )
+    states = softfold.AttentionStates(2, 8, 3, 64)
+    for begin, device in ((0, "cuda"), (300, "cpu"), (600, "cuda")):
+        part = [x[:, :, begin : begin + 300].to(device) for x in (k, v)]
+        states.fold(q.to(device), *part, key_offset=begin)
+    assert states.keys == ((0, 900),)
+    out, lse = states.finish(with_lse=True)
+    expected, expected_lse = softfold.attention(q, k, v, with_lse=True)
+    near(out, array(expected))
+    near(lse, array(expected_lse))
+    with pytest.raises(ValueError, match="keys 0 to 9 are in both"):
+        states.fold(q.cuda(), k[:, :, :10].cuda(), v[:, :, :10].cuda())
+
+
 def test_verified_tokens_are_the_processors():
     random = np.random.default_rng(12)
     target, draft = random.normal(size=(6, 5, 3000)), random.normal(size=(6, 4, 3000))

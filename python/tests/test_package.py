@@ -25,7 +25,10 @@ def run_examples(text, name, names):
     assert results.failed == 0, "".join(output)
 
 
-@pytest.mark.parametrize("name", [*softfold.__all__, "States.fold", "States.finish_sample"])
+@pytest.mark.parametrize(
+    "name",
+    [*softfold.__all__, "States.fold", "States.finish_sample", "AttentionStates.fold"],
+)
 def test_examples(name):
     run_examples(operator.attrgetter(name)(softfold).__doc__, name, dict(vars(softfold)))
 
@@ -58,22 +61,29 @@ def defaults_of(function):
 def test_stubs_are_the_functions():
     stubs = ast.parse((HERE / "__init__.pyi").read_text())
     functions = {n.name: n for n in stubs.body if isinstance(n, ast.FunctionDef)}
-    *keywords, states = [n for n in stubs.body if isinstance(n, ast.ClassDef)]
-    assert {*functions, states.name} == set(softfold.__all__)
+    classes = [n for n in stubs.body if isinstance(n, ast.ClassDef)]
+    states = [n for n in classes if n.name.endswith("States")]
+    assert {*functions, *(n.name for n in states)} == set(softfold.__all__)
     shared = {}
-    for kind in keywords:
-        inherited = [name for base in kind.bases for name in shared.get(base.id, [])]
-        shared[kind.name] = inherited + [field.target.id for field in kind.body]
-    methods = {f"States.{n.name}": n for n in states.body if isinstance(n, ast.FunctionDef)}
-    real_methods = ["States.fold", "States.finish", "States.finish_sample"]
+    for kind in classes:
+        if kind not in states:
+            inherited = [name for base in kind.bases for name in shared.get(base.id, [])]
+            shared[kind.name] = inherited + [field.target.id for field in kind.body]
+    methods = {
+        f"{of.name}.{n.name}": n for of in states for n in of.body if isinstance(n, ast.FunctionDef)
+    }
+    real_methods = [
+        "States.fold", "States.finish", "States.finish_sample", "AttentionStates.fold", "AttentionStates.finish"
+    ]  # fmt: skip
     for name, stub in {**functions, **{name: methods[name] for name in real_methods}}.items():
         # nanobind's own line: name(x: object, axis: int = -1, *, ...) -> object
         line = operator.attrgetter(name)(softfold).__doc__.splitlines()[0]
         real = ast.parse(f"def {line}: ...").body[0]
         assert names_of(real, shared) == names_of(stub, shared), name
         assert defaults_of(stub).items() <= defaults_of(real).items(), name
-    public = {f"States.{n}" for n in vars(softfold.States) if not n.startswith("_")}
-    assert methods.keys() - {"States.__init__"} == public
+    for of in states:
+        public = {f"{of.name}.{n}" for n in vars(getattr(softfold, of.name)) if not n.startswith("_")}
+        assert {n for n in methods if n.startswith(f"{of.name}.")} - {f"{of.name}.__init__"} == public
 
 
 def test_versions_are_one():

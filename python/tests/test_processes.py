@@ -147,12 +147,15 @@ def _calls():
     states = softfold.States(2, 3)
     states.fold(x)
     bytes_ = states.to_bytes()
+    attention = softfold.AttentionStates(1, 1, 2, 50)
+    attention.fold(x, x, x)
+    attention_bytes = attention.to_bytes()
 
     def fails(call, *arguments, **options):
         with pytest.raises((TypeError, ValueError)):
             call(*arguments, **options)
 
-    return (x, y, strided, states, bytes_), {
+    return (x, y, strided, states, bytes_, attention, attention_bytes), {
         "softmax": lambda: softfold.softmax(x),
         "out": lambda: softfold.softmax(x, out=y),
         "logsumexp": lambda: softfold.logsumexp(x),
@@ -161,6 +164,7 @@ def _calls():
         "copy": lambda: softfold.softmax(x, 0, copy=True),
         "states": lambda: softfold.States.from_bytes(bytes_).finish(),
         "bytes": lambda: states.to_bytes(),
+        "states of attention": lambda: softfold.AttentionStates.from_bytes(attention_bytes).finish(),
         "strides": lambda: fails(softfold.softmax, strided),
         "no array": lambda: fails(softfold.softmax, [1.0]),
         "scale": lambda: fails(softfold.softmax, x, scale=np.inf),

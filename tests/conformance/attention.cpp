@@ -671,10 +671,11 @@ TEST_SUITE("attention") {
       other.type = dtype::f16;
       attention(q, query, key, value, other);
     });
-    fails("attention: key.token_stride is 2305843009213693952, expected a tensor of less than 2^63 ",
-          [&] {
-            attention(q, query, changed(key, &in::token_stride, std::int64_t{1} << 61), value, to);
-          });
+    fails(
+        "attention: key.token_stride is 2305843009213693952, expected a tensor of less than 2^63 ",
+        [&] {
+          attention(q, query, changed(key, &in::token_stride, std::int64_t{1} << 61), value, to);
+        });
     fails("attention: query is 4611686018427387904 x 0 x 3 x 16 elements, expected less than 2^63 ",
           [&] {
             in none = changed(query, &in::heads, 0);

@@ -7,6 +7,7 @@ softfold.torch has the functions with gradients for torch and torch.compile, sof
 docs/python.md describes the package, docs/semantics.md what the results mean."""
 
 from ._softfold import (
+    AttentionStates,
     States,
     attention,
     combine_attention,
@@ -28,6 +29,7 @@ from ._softfold import (
 from ._version import version as __version__
 
 __all__ = [
+    "AttentionStates",
     "States",
     "attention",
     "combine_attention",
@@ -47,4 +49,4 @@ __all__ = [
     "verify",
 ]
 
-States.__module__ = "softfold"
+States.__module__ = AttentionStates.__module__ = "softfold"

@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from typing_extensions import TypedDict, Unpack
 
 __all__ = [
+    "AttentionStates",
     "States",
     "attention",
     "combine_attention",
@@ -286,3 +287,50 @@ class States:
     def values(self) -> NDArray[Any]: ...
     @property
     def indices(self) -> NDArray[numpy.int64]: ...
+
+class AttentionStates:
+    def __init__(
+        self,
+        batches: int,
+        heads: int,
+        tokens: int,
+        dim: int,
+        *,
+        dtype: Any = "float32",
+    ) -> None: ...
+    def fold(
+        self,
+        query: Any,
+        key: Any,
+        value: Any,
+        **scores: Unpack[Scores],
+    ) -> None: ...
+    def combine(self, more: AttentionStates) -> None: ...
+    def finish(
+        self,
+        *,
+        empty_row: EmptyRow = "zero",
+        with_lse: bool = False,
+        out_dtype: Any = None,
+    ) -> Any: ...
+    def to_bytes(self) -> bytes: ...
+    @staticmethod
+    def from_bytes(bytes: bytes) -> AttentionStates: ...
+    @property
+    def batches(self) -> int: ...
+    @property
+    def heads(self) -> int: ...
+    @property
+    def tokens(self) -> int: ...
+    @property
+    def dim(self) -> int: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def keys(self) -> tuple[tuple[int, int], ...]: ...
+    @property
+    def has_sinks(self) -> bool: ...
+    @property
+    def states(self) -> NDArray[Any]: ...
+    @property
+    def weighted(self) -> NDArray[Any]: ...
