@@ -109,7 +109,8 @@ plan choose_plan(const shape& problem, const machine& caches, int threads,
 
   plan chosen{};
   const bool many_at_once = forced != plan_name::row_by_row;
-  chosen.short_rows = many_at_once && cols <= short_row_vectors * lanes;
+  // That a single column gives exactly 1 is had from these kernels alone.
+  chosen.short_rows = (many_at_once || cols == 1) && cols <= short_row_vectors * lanes;
   chosen.topk_rows = many_at_once && problem.k > 0 && problem.k <= most_listed &&
                      cols <= segment_columns && problem.arithmetic_bytes == 4;
   chosen.over = spread_of(elements, problem.rows, segments_of(cols), threads, forced);
