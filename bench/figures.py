@@ -109,7 +109,8 @@ class Run:
         machine = self.heads[0]["machine"]
         dates = sorted({head["machine"]["date"][:10] for head in self.heads})
         versions = dict.fromkeys(f"{NAMES[c['name']]} {c['version'].split(',')[0]}"
-                                 for head in self.heads for c in head["contenders"] if "version" in c)
+                                 for head in self.heads for c in head["contenders"]
+                                 if "version" in c and any(c["name"] in case.results for case in self.cases))
         loaded = sum(c.loaded for c in self.cases)
         return (f"{machine['device']}, {machine['isa']}; {' and '.join(dates)}."
                 + (f" Peers: {', '.join(versions)}." if versions else "")
@@ -145,9 +146,10 @@ class Run:
     def chosen(self):
         cases = self.cases if self.shown is None else [self.case(*key) for key in self.shown]
         if not cases:
-            return ""
+            return ""  # its report has them
         threads = [] if cases[0].on_device else ["threads"]
-        return table(["work", "rows x columns", *threads, "microseconds", "beside the quickest peer",
+        size = "shape" if cases[0].attention else "rows x columns"
+        return table(["work", size, *threads, "microseconds", "beside the quickest peer",
                       "beside the ceiling"], [self.line(c) for c in cases], 2)
 
 
