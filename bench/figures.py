@@ -27,9 +27,12 @@ NAMES = {"onednn": "oneDNN", "onednn_partial_sort": "oneDNN then std::partial_so
          "triton": "Triton", "memcpy": "memcpy", "copy_kernel": "a copy", "deep_copy": "a copy",
          "scan": "one read", "sdpa_flash": "FlashAttention of PyTorch", "sdpa_cudnn": "cuDNN by PyTorch",
          "sdpa_efficient": "memory-efficient attention of PyTorch", "sdpa_math": "PyTorch, unfused",
-         "paper_naive": "the paper's naive kernel", "paper_safe": "the paper's safe kernel",
-         "paper_online": "the paper's online kernel", "paper_safe_unfused": "the paper's two kernels",
-         "paper_safe_fused": "the paper's fused kernel", "paper_online_fused": "the paper's online kernel"}
+         "paper_naive": "Milakov and Gimelshein's naive kernel",
+         "paper_safe": "Milakov and Gimelshein's safe kernel",
+         "paper_online": "Milakov and Gimelshein's online kernel",
+         "paper_safe_unfused": "Milakov and Gimelshein's two kernels",
+         "paper_safe_fused": "Milakov and Gimelshein's kernel of two reads",
+         "paper_online_fused": "Milakov and Gimelshein's kernel of one read"}
 
 # Cases that stand for the others: operation, type, rows, columns, k, threads (0: a device).
 EPYC = [("softmax", "f32", 65536, 16, 0, 1), ("softmax", "f32", 64, 4096, 0, 1),
