@@ -183,8 +183,8 @@ def shown_cases():
 def ahead_of_peers():
     def count(name):
         return f"in {run(name).ahead()} of {len(run(name).compared())} cases"
-    return (f"It is ahead of every peer of its run {count('epyc')} on the EPYC, {count('h200')} on the H200,\n"
-            f"and {count('h200-attention')} of attention there.")
+    return (f"It is ahead of every peer of its run {count('epyc')} on the EPYC,\n"
+            f"{count('h200')} on the H200, and {count('h200-attention')} of attention there.")
 
 
 def python_calls():
