@@ -13,7 +13,9 @@ from conftest import has
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 EXAMPLES = ROOT / "examples" / "python"
-DOCUMENTS = [ROOT / "README.md", ROOT / "docs" / "python.md", ROOT / "python" / "README.md"]
+DOCUMENTS = [
+    ROOT / name for name in ("README.md", "docs/guide.md", "docs/python.md", "python/README.md")
+]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ namespace host {
 namespace {
 
 /// Asks for the line some pages after p, which memory takes as long to bring as the arithmetic up
-/// to it takes (measured: docs/benchmarks.md, "Plans"). Past the end of memory this does nothing.
+/// to it takes (measured: docs/notes.md). Past the end of memory this does nothing.
 template <class T>
 SOFTFOLD_INLINE void prefetch_ahead(const T* p) {
   constexpr std::uintptr_t ahead_bytes = 3 * 4096;

@@ -33,7 +33,7 @@ enum keeping : std::uint8_t { nowhere, behind, scratch, output, keepings };
 /// How the second look is taken. Exponentials are computed once where the output can stay in a
 /// cache until it is scaled, and where a row's can, which is stored while the next row is computed.
 /// Results that leave the caches are stored past them, which saves reading each line before it is
-/// overwritten and is worth computing a row twice (measured: docs/benchmarks.md, "Plans").
+/// overwritten and is worth computing a row twice (measured: docs/notes.md).
 struct second_look {
   second_pass second;
   bool stream;
