@@ -111,9 +111,10 @@ class Run:
         """What it ran on, and when."""
         machine = self.heads[0]["machine"]
         dates = sorted({head["machine"]["date"][:10] for head in self.heads})
-        versions = dict.fromkeys(f"{NAMES[c['name']]} {c['version'].split(',')[0]}"
+        took_part = {name for case in self.cases for name in case.results}
+        versions = dict.fromkeys(" ".join([NAMES[c["name"]], *c.get("version", "").split(",")[:1]]).strip()
                                  for head in self.heads for c in head["contenders"]
-                                 if "version" in c and any(c["name"] in case.results for case in self.cases))
+                                 if c["role"] == "peer" and c["name"] in took_part & NAMES.keys())
         loaded = sum(c.loaded for c in self.cases)
         return (f"{machine['device']}, {machine['isa']}; {' and '.join(dates)}."
                 + (f" Peers: {', '.join(versions)}." if versions else "")
@@ -183,7 +184,7 @@ def shown_cases():
 def ahead_of_peers():
     def count(name):
         return f"in {run(name).ahead()} of {len(run(name).compared())} cases"
-    return (f"It is ahead of every peer of its run {count('epyc')} on the EPYC,\n"
+    return (f"The quickest of the peers that took part is behind {count('epyc')} on the EPYC,\n"
             f"{count('h200')} on the H200, and {count('h200-attention')} of attention there.")
 
 
@@ -204,9 +205,9 @@ Written by `bench/figures.py` from the results in [bench/results](../bench/resul
 case. How they were measured, and what the peers and ceilings are, is in [benchmarks.md](benchmarks.md) and
 [benchmarks-gpu.md](benchmarks-gpu.md).
 
-A ratio is how many times as quick this library is: above 1 it is ahead. *Ahead* counts the cases in which it
-is ahead of every peer that took part. The ceiling is a copy of as many bytes where a matrix is written, else
-one read. Kokkos stands beside the cpu backend on as many threads (`Kokkos::Serial` on one), on a GPU beside
+A ratio is how many times as quick this library is: above 1 it is ahead. *Ahead* counts the cases in which the
+quickest of the peers that took part is behind. The ceiling is a copy of as many bytes where a matrix is
+written, else one read. Kokkos stands beside the cpu backend on as many threads (`Kokkos::Serial` on one), on a GPU beside
 the ceiling alone. The strongest peers known, quack on GPUs and ONNX Runtime on processors, are not in these
 results yet: see [notes.md](notes.md#peers-that-are-in-no-committed-result).
 """

@@ -5,9 +5,7 @@
 #include "held_states.hpp"
 #include "module.hpp"
 
-#include <algorithm>
-#include <cstring>
-#include <mutex>
+#include <array>
 #include <vector>
 
 namespace softfold::python {
@@ -16,6 +14,12 @@ namespace {
 struct of_attention {
   using object = softfold_attention_states;
   using view = softfold_attention_states_view;
+  static std::array<std::int64_t, 4> rows(const view& v) {
+    return {v.batches, v.heads, v.tokens, 0};
+  }
+  static std::vector<softfold_column_range> ranges(const view& v) {
+    return {v.keys, v.keys + v.key_ranges};
+  }
   static constexpr auto destroy = &library::attention_states_destroy;
   static constexpr auto get = &library::attention_states_get;
   static constexpr auto combine = &library::attention_states_combine;
@@ -66,31 +70,6 @@ class attention_states : public held_states<of_attention> {
         },
         finish_names);
     return with_lse ? nb::make_tuple(out, lse) : out;
-  }
-
-  [[nodiscard]] nb::object keys() const {
-    std::vector<softfold_column_range> found;
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      const softfold_attention_states_view v = view_unlocked();
-      found.assign(v.keys, v.keys + v.key_ranges);
-    }
-    return tuple_of(found);
-  }
-
-  /// A NumPy array [batches, heads, tokens, last] of what `address(view)` points to.
-  template <class Address>
-  [[nodiscard]] nb::object copy(std::int64_t last, Address&& address) const {
-    const softfold_attention_states_view now = view();
-    const std::int64_t shape[] = {now.batches, now.heads, now.tokens, last};
-    void* data = nullptr;
-    nb::object made = new_numpy(shape, now.type, data);
-    const std::int64_t bytes = now.batches * now.heads * now.tokens * last * size_of(now.type);
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (bytes > 0) {
-      std::memcpy(data, address(view_unlocked()), static_cast<std::size_t>(bytes));
-    }
-    return made;
   }
 
  private:
@@ -170,7 +149,7 @@ attention's; query_starts and key_starts are not taken.
       .def_prop_ro("tokens", [](const attention_states& s) { return s.view().tokens; })
       .def_prop_ro("dim", [](const attention_states& s) { return s.view().dim; })
       .def_prop_ro("dtype", [](const attention_states& s) { return name_of(s.view().type); })
-      .def_prop_ro("keys", &attention_states::keys,
+      .def_prop_ro("keys", &attention_states::ranges,
                    "The keys seen so far: pairs of begin and end, in order.")
       .def_prop_ro(
           "has_sinks", [](const attention_states& s) { return s.view().has_sinks != 0; },
@@ -178,14 +157,16 @@ attention's; query_starts and key_starts are not taken.
       .def_prop_ro(
           "states",
           [](const attention_states& s) {
-            return s.copy(2, [](const view_of& v) { return v.states; });
+            return s.copy([](const view_of&) { return 2; },
+                          [](const view_of& v) { return v.states; });
           },
           "The largest score of each query and the sum of exponentials below it, [batches, heads, "
           "tokens, 2].")
       .def_prop_ro(
           "weighted",
           [](const attention_states& s) {
-            return s.copy(s.view().dim, [](const view_of& v) { return v.weighted; });
+            return s.copy([](const view_of& v) { return v.dim; },
+                          [](const view_of& v) { return v.weighted; });
           },
           "The sum of the values by these exponentials, [batches, heads, tokens, dim].");
 }

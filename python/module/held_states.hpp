@@ -9,20 +9,12 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace softfold::python {
-
-/// Pairs of begin and end.
-inline nb::object tuple_of(const std::vector<softfold_column_range>& ranges) {
-  nb::list all;
-  for (const softfold_column_range& range : ranges) {
-    all.append(nb::make_tuple(range.begin, range.end));
-  }
-  return nb::tuple(all);
-}
 
 /// The states live in the host's memory as objects of the cpu backend's library. What is in a GPU's
 /// memory is folded by the cuda backend's, which the states go to and come from as bytes. `Kind`
@@ -74,6 +66,46 @@ class held_states {
   [[nodiscard]] typename Kind::view view() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     return view_unlocked();
+  }
+
+  /// What was folded so far: pairs of begin and end, in order.
+  [[nodiscard]] nb::object ranges() const {
+    std::vector<softfold_column_range> found;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      found = Kind::ranges(view_unlocked());
+    }
+    nb::list all;
+    for (const softfold_column_range& range : found) {
+      all.append(nb::make_tuple(range.begin, range.end));
+    }
+    return nb::tuple(all);
+  }
+
+  /// A NumPy array of what `address(view)` points to: the kind's rows, and `last(view)` numbers of
+  /// each.
+  template <class Last, class Address>
+  [[nodiscard]] nb::object copy(Last&& last, Address&& address,
+                                std::optional<softfold_dtype> type = {}) const {
+    const typename Kind::view before = view();
+    auto shape = Kind::rows(before);
+    shape.back() = last(before);
+    const softfold_dtype element = type.value_or(before.type);
+    void* data = nullptr;
+    nb::object made = new_numpy(shape, element, data);
+    std::int64_t bytes = size_of(element);
+    for (const std::int64_t size : shape) {
+      bytes *= size;
+    }
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const typename Kind::view now = view_unlocked();
+    if (Kind::rows(now) != Kind::rows(before)) {
+      throw nb::value_error("States: rows were appended meanwhile");
+    }
+    if (bytes > 0) {
+      std::memcpy(data, address(now), static_cast<std::size_t>(bytes));
+    }
+    return made;
   }
 
  protected:

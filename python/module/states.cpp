@@ -5,7 +5,7 @@
 #include "held_states.hpp"
 #include "module.hpp"
 
-#include <cstring>
+#include <array>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -16,6 +16,10 @@ namespace {
 struct of_rows {
   using object = softfold_row_states;
   using view = softfold_row_states_view;
+  static std::array<std::int64_t, 2> rows(const view& v) { return {v.rows, 0}; }
+  static std::vector<softfold_column_range> ranges(const view& v) {
+    return {v.columns, v.columns + v.column_ranges};
+  }
   static constexpr auto destroy = &library::row_states_destroy;
   static constexpr auto get = &library::row_states_get;
   static constexpr auto combine = &library::row_states_combine;
@@ -139,33 +143,6 @@ class states : public held_states<of_rows> {
     return nb::len(all) == 1 ? nb::object(all[0]) : nb::tuple(all);
   }
 
-  [[nodiscard]] nb::object columns() const {
-    std::vector<softfold_column_range> found;
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      const softfold_row_states_view v = view_unlocked();
-      found.assign(v.columns, v.columns + v.column_ranges);
-    }
-    return tuple_of(found);
-  }
-
-  /// A NumPy array of rows of what `address(view)` points to.
-  template <class Address>
-  [[nodiscard]] nb::object copy(std::int64_t cols, softfold_dtype type, Address&& address) const {
-    const std::int64_t shape[] = {view().rows, cols};
-    void* data = nullptr;
-    nb::object made = new_numpy(shape, type, data);
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const softfold_row_states_view v = view_unlocked();
-    if (v.rows != shape[0]) {
-      throw nb::value_error("States: rows were appended meanwhile");
-    }
-    if (shape[0] * cols > 0) {
-      std::memcpy(data, address(v), static_cast<std::size_t>(shape[0] * cols * size_of(type)));
-    }
-    return made;
-  }
-
  private:
   static owned made(softfold_dtype type, std::int64_t rows, std::int64_t k, double scale,
                     nb::handle sampling) {
@@ -256,24 +233,27 @@ array([ True]))")
       .def_prop_ro("k", [](const states& s) { return s.view().k; })
       .def_prop_ro("scale", [](const states& s) { return s.view().scale; })
       .def_prop_ro("dtype", [](const states& s) { return name_of(s.view().type); })
-      .def_prop_ro("columns", &states::columns,
+      .def_prop_ro("columns", &states::ranges,
                    "The columns seen so far: pairs of begin and end, in order.")
       .def_prop_ro(
           "partials",
           [](const states& s) {
-            return s.copy(2, s.view().type, [](const view_of& v) { return v.partials; });
+            return s.copy([](const view_of&) { return 2; },
+                          [](const view_of& v) { return v.partials; });
           },
           "The maximum of each row and the sum of exponentials below it, [rows, 2].")
       .def_prop_ro(
           "values",
           [](const states& s) {
-            return s.copy(s.view().k, s.view().type, [](const view_of& v) { return v.values; });
+            return s.copy([](const view_of& v) { return v.k; },
+                          [](const view_of& v) { return v.values; });
           },
           "The k first elements of each row, [rows, k]; -inf where there are fewer.")
       .def_prop_ro(
           "indices",
           [](const states& s) {
-            return s.copy(s.view().k, SOFTFOLD_I64, [](const view_of& v) { return v.indices; });
+            return s.copy([](const view_of& v) { return v.k; },
+                          [](const view_of& v) { return v.indices; }, SOFTFOLD_I64);
           },
           "The columns of values, [rows, k]; -1 where there are fewer.");
 }

@@ -676,10 +676,10 @@ TEST_SUITE("attention") {
         [&] {
           attention(q, query, changed(key, &in::token_stride, std::int64_t{1} << 61), value, to);
         });
-    fails("attention: query is 4611686018427387904 x 0 x 3 x 16 elements, expected less than 2^63 ",
+    fails("attention: query is 0 x 4 x 4611686018427387904 x 16 elements, expected less than 2^63 ",
           [&] {
-            in none = changed(query, &in::heads, 0);
-            none.batches = std::int64_t{1} << 62;
+            in none = changed(query, &in::batches, 0);
+            none.tokens = std::int64_t{1} << 62;
             attention(q, none, key, value, to);
           });
     fails("attention: out overlaps query", [&] {

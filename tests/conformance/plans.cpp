@@ -146,15 +146,16 @@ TEST_CASE("the environment names one for the queues made after it") {
   CHECK_THROWS_AS(force_plan(before, "no-such-plan"), error);
 }
 
+#ifdef SOFTFOLD_TEST_PLANS
 TEST_CASE("the suites run under each") {  // by ctest's label under_plans
   queue q;
-  const std::string_view listed = SOFTFOLD_TEST_PLANS;
   std::string names;
   for (const char* const name : names_of(q)) {
     names += (names.empty() ? "" : ",") + std::string(name);
   }
-  CHECK((listed.empty() || listed == names));
+  CHECK(names == SOFTFOLD_TEST_PLANS);
 }
+#endif
 
 TEST_CASE("a call without one to choose has none") {
   queue q;
