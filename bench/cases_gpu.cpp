@@ -67,7 +67,7 @@ void add_operations(case_list& list) {
     }
   }
   const bench_case wide{.group = "operations", .type = dtype::f64, .threads = 0};
-  for (const std::int64_t cols : {1000, 4096, 25000, 128256}) {
+  for (const std::int64_t cols : {1000, 4096, 8192, 12211, 16384, 25000, 50257, 128256}) {
     list.add(wide, streaming(cols, dtype::f64));
   }
 }
@@ -109,6 +109,10 @@ void add_few_rows(case_list& list) {
                                                                  {1, 16777216, true},
                                                                  {10, 25000},
                                                                  {32, 128256}});
+    for (const std::int64_t rows : {1, 8, 64, 256}) {
+      list.add({.group = "few-rows", .type = type, .threads = 0},
+               {{rows, 151936, rows == 64}, {rows, 262144}});
+    }
     list.add({.group = "few-rows", .op = operation::logsumexp, .type = type, .threads = 0},
              {{1, 128256}, {1, 1048576}, {1, 16777216}});
   }

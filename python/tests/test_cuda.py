@@ -217,12 +217,15 @@ def test_devices_that_no_backend_serves():
 
 def test_an_entry_point_names_the_library(tmp_path, stub):
     (tmp_path / "softfold_cu13").mkdir()
+    (tmp_path / "softfold_cu13" / "__init__.py").touch()  # first, also where the package is installed
     (tmp_path / "softfold_cu13" / "libsoftfold_cuda.so").symlink_to(stub)
     about = tmp_path / "softfold_cu13-0.1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: softfold-cu13\nVersion: 0.1.0\n")
     (about / "entry_points.txt").write_text("[softfold.backends]\ncuda = softfold_cu13\n")
     done = output(
-        "print(list(softfold.softmax(ndarray([1.0, 2.0])).values))", PYTHONPATH=str(tmp_path)
+        "print(list(softfold.softmax(ndarray([1.0, 2.0])).values))",
+        PYTHONPATH=os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]),
+        PYTHONSAFEPATH="1",
     )
     assert done == "[2.0, 4.0]\n"
