@@ -7,21 +7,16 @@
 //   example_nccl_sharded_sampling [GPUs]    (default: all)
 //
 // For the check at the end the first GPU also works on the whole matrix; a program would not.
+#include "gpus.hpp"
+
 #include <softfold/cuda.hpp>
 #include <softfold/softfold.hpp>
-
-#include <cuda_runtime_api.h>
-#include <nccl.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <limits>
 #include <random>
-#include <stdexcept>
-#include <string>
 #include <vector>
 
 using softfold::matrix_view;
@@ -31,17 +26,6 @@ namespace {
 constexpr std::int64_t rows = 64;
 constexpr std::int64_t cols = 128'256;
 constexpr std::int64_t k = 40;
-
-void check(cudaError_t status) {
-  if (status != cudaSuccess) {
-    throw std::runtime_error(std::string("CUDA: ") + cudaGetErrorString(status));
-  }
-}
-void check(ncclResult_t status) {
-  if (status != ncclSuccess) {
-    throw std::runtime_error(std::string("NCCL: ") + ncclGetErrorString(status));
-  }
-}
 
 /// What a GPU knows of every row; NCCL gathers it as bytes.
 struct row_states {
@@ -64,13 +48,6 @@ struct device_states {
     return {reinterpret_cast<std::int64_t*>(data + offsetof(row_states, indices)), rows, k};
   }
 };
-
-cudaStream_t new_stream(int device) {
-  cudaStream_t stream = nullptr;
-  check(cudaSetDevice(device));
-  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  return stream;
-}
 
 /// A GPU with its share of the columns. The streams live as long as the program.
 struct gpu {
@@ -135,20 +112,15 @@ std::vector<std::int64_t> tokens_of(softfold::queue& q, const softfold::buffer& 
 
 /// Draws one token for every row on every GPU, and counts what differs from one call on the whole
 /// matrix, which is on the first.
-int draw(std::vector<gpu>& all, const std::vector<ncclComm_t>& communicators,
-         const softfold::buffer& whole, softfold::fold_sample_options how) {
+int draw(std::vector<gpu>& all, const communicators& between, const softfold::buffer& whole,
+         softfold::fold_sample_options how) {
   for (gpu& g : all) {
     check(cudaSetDevice(g.device));
     how.column_offset = g.first;
     softfold::fold_sample(g.queue, g.columns(), g.state().states(), g.state().values(),
                           g.state().indices(), how);
   }
-  check(ncclGroupStart());
-  for (gpu& g : all) {
-    check(ncclAllGather(g.mine.data(), g.gathered.data(), sizeof(row_states), ncclUint8,
-                        communicators[static_cast<std::size_t>(g.device)], g.stream));
-  }
-  check(ncclGroupEnd());
+  between.all_gather(all, sizeof(row_states));
   for (gpu& g : all) {
     check(cudaSetDevice(g.device));
     const device_states row = g.gathered_state(0);
@@ -184,25 +156,19 @@ int run(int gpus) {
   const std::vector<float> logits = make_logits();
   std::vector<gpu> all;
   all.reserve(static_cast<std::size_t>(gpus));
-  std::vector<int> devices;
   for (int i = 0; i < gpus; ++i) {
     const std::int64_t first = cols * i / gpus;
     all.emplace_back(i, first, cols * (i + 1) / gpus - first, gpus, logits);
-    devices.push_back(i);
   }
-  std::vector<ncclComm_t> communicators(all.size());
-  check(ncclCommInitAll(communicators.data(), gpus, devices.data()));
+  const communicators between(gpus);
   check(cudaSetDevice(0));
   softfold::buffer whole(all[0].queue, logits.size() * sizeof(float));
   whole.upload(all[0].queue, logits.data(), whole.size());
 
   int failures = 0;
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
-    failures += draw(all, communicators, whole, {.temperature = 0.8, .seed = seed});
-    failures += draw(all, communicators, whole, {.top_k = k, .top_p = 0.95, .seed = seed});
-  }
-  for (const ncclComm_t communicator : communicators) {
-    check(ncclCommDestroy(communicator));
+    failures += draw(all, between, whole, {.temperature = 0.8, .seed = seed});
+    failures += draw(all, between, whole, {.top_k = k, .top_p = 0.95, .seed = seed});
   }
   return failures;
 }
@@ -210,17 +176,5 @@ int run(int gpus) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    int gpus = 0;
-    check(cudaGetDeviceCount(&gpus));
-    if (argc > 1) {
-      gpus = std::clamp(std::atoi(argv[1]), 1, gpus);
-    }
-    const int failures = run(gpus);
-    std::printf("%d GPUs: %d tokens differ from one call on the whole matrix\n", gpus, failures);
-    return failures == 0 ? 0 : 1;
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "%s\n", e.what());
-    return 1;
-  }
+  return run_on_gpus(argc, argv, run, "tokens differ from one call on the whole matrix");
 }

@@ -7,22 +7,17 @@
 //   example_nccl_sharded_vocabulary [GPUs]    (default: all)
 //
 // For the check at the end the first GPU also works on the whole matrix; a program would not.
+#include "gpus.hpp"
+
 #include <softfold/cuda.hpp>
 #include <softfold/softfold.hpp>
-
-#include <cuda_runtime_api.h>
-#include <nccl.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <limits>
 #include <random>
-#include <stdexcept>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -33,17 +28,6 @@ namespace {
 constexpr std::int64_t rows = 64;
 constexpr std::int64_t cols = 128'256;
 constexpr std::int64_t k = 10;
-
-void check(cudaError_t status) {
-  if (status != cudaSuccess) {
-    throw std::runtime_error(std::string("CUDA: ") + cudaGetErrorString(status));
-  }
-}
-void check(ncclResult_t status) {
-  if (status != ncclSuccess) {
-    throw std::runtime_error(std::string("NCCL: ") + ncclGetErrorString(status));
-  }
-}
 
 /// What a GPU knows of every row; NCCL gathers it as bytes.
 struct row_states {
@@ -66,13 +50,6 @@ struct device_states {
     return {reinterpret_cast<std::int64_t*>(data + offsetof(row_states, indices)), rows, k};
   }
 };
-
-cudaStream_t new_stream(int device) {
-  cudaStream_t stream = nullptr;
-  check(cudaSetDevice(device));
-  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  return stream;
-}
 
 /// A GPU with its share of the columns. The streams live as long as the program.
 struct gpu {
@@ -149,26 +126,18 @@ int run(int gpus) {
   const std::vector<float> logits = make_logits();
   std::vector<gpu> all;
   all.reserve(static_cast<std::size_t>(gpus));
-  std::vector<int> devices;
   for (int i = 0; i < gpus; ++i) {
     const std::int64_t first = cols * i / gpus;
     all.emplace_back(i, first, cols * (i + 1) / gpus - first, gpus, logits);
-    devices.push_back(i);
   }
-  std::vector<ncclComm_t> communicators(all.size());
-  check(ncclCommInitAll(communicators.data(), gpus, devices.data()));
+  const communicators between(gpus);
 
   for (gpu& g : all) {
     check(cudaSetDevice(g.device));
     softfold::fold_topk(g.queue, g.columns(), g.state().partials(), g.state().values(),
                         g.state().indices(), {.column_offset = g.first});
   }
-  check(ncclGroupStart());
-  for (gpu& g : all) {
-    check(ncclAllGather(g.mine.data(), g.gathered.data(), sizeof(row_states), ncclUint8,
-                        communicators[static_cast<std::size_t>(g.device)], g.stream));
-  }
-  check(ncclGroupEnd());
+  between.all_gather(all, sizeof(row_states));
   for (gpu& g : all) {
     check(cudaSetDevice(g.device));
     const device_states whole = g.gathered_state(0);
@@ -225,26 +194,11 @@ int run(int gpus) {
               : 1;
     }
   }
-  for (const ncclComm_t communicator : communicators) {
-    check(ncclCommDestroy(communicator));
-  }
   return failures;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    int gpus = 0;
-    check(cudaGetDeviceCount(&gpus));
-    if (argc > 1) {
-      gpus = std::clamp(std::atoi(argv[1]), 1, gpus);
-    }
-    const int failures = run(gpus);
-    std::printf("%d GPUs: %d results differ from one call on the whole matrix\n", gpus, failures);
-    return failures == 0 ? 0 : 1;
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "%s\n", e.what());
-    return 1;
-  }
+  return run_on_gpus(argc, argv, run, "results differ from one call on the whole matrix");
 }
