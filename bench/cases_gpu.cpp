@@ -135,6 +135,8 @@ void add_topk(case_list& list) {
         }
       }
     }
+    c.k = 16;
+    list.add(c, shape{16384, 4096});
   }
   c.op = operation::topk;
   c.type = dtype::f32;

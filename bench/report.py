@@ -140,6 +140,25 @@ def case_table(cases, evaluated, style):
     return style.table(titles, rows)
 
 
+def plan_rows(cases):
+    """Of each plan that was forced: the cases that can have it, those in which it is the quickest, and by
+    5 % or more; the largest lead over the next, and where."""
+    found = {}
+    for case in cases:
+        times = sorted((r["seconds"], n) for n, r in case.results.items() if r["role"] == "plan")
+        for rank, (seconds, name) in enumerate(times):
+            count, leads = found.setdefault(name.removeprefix(f"{results.SUBJECT} "), [0, []])
+            found[name.removeprefix(f"{results.SUBJECT} ")][0] = count + 1
+            if rank == 0 and len(times) > 1:
+                leads.append((times[1][0] / seconds, case.label))
+    rows = []
+    for name, (count, leads) in found.items():
+        lead, where = max(leads, default=(None, "-"))
+        rows.append([name, str(count), str(len(leads)), str(sum(x >= 1.05 for x, _ in leads)),
+                     number(lead), where])
+    return rows
+
+
 LEGENDS = {  # by what the first case of a table is: on a device, of the kokkos backend
     (False, False): "Below: billions of elements in a second (medians), then how many times as quick as "
            "oneDNN, the quickest peer and the ceiling this library is.\n",
@@ -172,6 +191,9 @@ def report(cases, heads, style):
                      f"{len(cases)} cases. Their figures are not to be trusted.\n")
     parts += [style.heading("Targets"),
               style.table(["ratio", "target", "met", "worst", "where"], target_rows(evaluated))]
+    if plans := plan_rows(cases):
+        parts += [style.heading("Plans, each forced where a case can have it"),
+                  style.table(["plan", "cases", "quickest", "by 5 %", "largest lead", "where"], plans)]
     kinds = {kind(c) for c in cases}
     parts += [text for which, text in LEGENDS.items() if which in kinds]
     for group in dict.fromkeys(c.group for c in cases):

@@ -92,10 +92,53 @@ __global__ void __launch_bounds__(cluster_threads, sizeof(typename Job::fold_typ
                                  warp);
 }
 
+/// A row of chunks by a cluster, a block for each. The same bits as by other passes over chunks.
+template <int lanes, bool plain, class Job>
+__global__ void __launch_bounds__(chunk_threads,
+                                  sizeof(typename Job::fold_type::element) == 8 ? 2 : 4)
+    map_clustered_chunks(const Job job, int chunks) {
+  using state = typename Job::state;
+  __shared__ cluster_memory<state> states;
+  __shared__ fold_memory<state> warps;
+  __shared__ shared_array<typename Job::result, 1> result;
+  if (threadIdx.x == 0) {
+    states.arrived.initialise(1);
+  }
+  cluster::arrive();
+  const auto& fold = job.fold;
+  const std::int64_t row = cluster::number();
+  const auto* const x = fold.source.row(row);
+  const auto range = fold.source.range(row, std::int64_t{cluster::rank()} * chunk_vectors,
+                                       chunk_vectors, plain ? known_to_be_aligned : vector_bytes);
+  auto own = fold.template hold<chunk_vectors_each, plain>(
+      row, range, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
+  own.load_long();
+  fold.edit(own);
+  const state warp = fold.template fold_part<lanes, precision::fast, false>(own);
+  if (threadIdx.x % lanes == 0) {
+    warps.warps[threadIdx.x / lanes] = warp;
+  }
+  cluster::wait();
+  __syncthreads();
+  if (threadIdx.x < lanes) {
+    const state block =
+        combine_states<lanes>(warps.warps.data(), chunk_threads / lanes, fold.states());
+    const state whole = combine_over_cluster<lanes, false>(block, fold.states(), chunks, states);
+    if (threadIdx.x == 0) {
+      result[0] = job.result_of(whole);
+    }
+  }
+  __syncthreads();
+  job.template write<false, true>(own, job.y + row * job.y_stride + (range.base - x),
+                                  result[0].folded(), {});
+}
+
 #else
 
 template <int lanes, bool plain, class Job, int V>
 __global__ void map_row_by_cluster(const Job, int, int) {}
+template <int lanes, bool plain, class Job>
+__global__ void map_clustered_chunks(const Job, int) {}
 
 #endif
 
@@ -107,11 +150,21 @@ void launch_cluster_rows(const Job& job, const row_plan& plan, stream_handle str
       launch_clusters(stream, kernel, job.fold.source.rows, plan.blocks, plan.threads, job,
                       plan.blocks, plan.part);
     };
-    if (plan.vectors == 8) {
+    if constexpr (matrices == 1 && sizeof(typename Job::fold_type::element) == 8) {
+      throw error(errc::backend_failure, "launch: a plan that shares a row of f64");
+    } else if (plan.vectors == 8) {
       launch(map_row_by_cluster<lanes, plain(), Job, 8 / matrices>);
     } else if constexpr (matrices > 1) {
       launch(map_row_by_cluster<lanes, plain(), Job, 8>);
     }
+  });
+}
+
+template <int lanes, class Job>
+void launch_clustered_chunks(const Job& job, const row_plan& plan, stream_handle stream) {
+  with_plain_long(job, [&](auto plain) {
+    launch_clusters(stream, map_clustered_chunks<lanes, plain(), Job>, job.fold.source.rows,
+                    plan.chunks, chunk_threads, job, plan.chunks);
   });
 }
 

@@ -16,6 +16,10 @@ void launch_cluster_rows(const Job&, const row_plan&, stream_handle) {
 
 /// Nor, yet, for blocks that wait for each other.
 template <int lanes, class Job>
+void launch_clustered_chunks(const Job& job, const row_plan& plan, stream_handle stream) {
+  launch_cluster_rows<lanes>(job, plan, stream);
+}
+template <int lanes, class Job>
 bool launch_chunks_together(const Job&, const row_plan&, exchange_memory*, stream_handle) {
   return false;
 }

@@ -23,9 +23,9 @@ bool is_absent(queue& q, std::string_view name) {
   if (name == "rows" || name == "segments") {
     return q.info().threads == 1;
   }
-  return name == "cluster" || name == "ring" ? !hopper
-         : name == "together"                ? !isa.starts_with("sm_")
-                                             : false;
+  return name == "cluster" || name == "clustered" || name == "ring" ? !hopper
+         : name == "together"                                       ? !isa.starts_with("sm_")
+                                                                    : false;
 }
 
 /// Names that the tables have wherever a shape can have them, with the few rows of these tests.
@@ -98,7 +98,7 @@ TEST_CASE("where a row waits for its second look changes no bit") {
     names = {"serial",         "rows",         "segments",      "recompute",
              "recompute_past", "scale_output", "scale_scratch", "scale_behind"};
   } else if (first == "lanes") {
-    names = {"chunks", "together", "ring"};
+    names = {"chunks", "clustered", "together", "ring"};
   }
   for (const std::int64_t cols : {700, 12000, 70001}) {
     problem<float> p({9, cols, distribution::normal, 1, 0, 0, 91000});

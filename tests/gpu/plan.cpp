@@ -145,13 +145,26 @@ TEST_CASE("every plan covers the row and fits the device") {
   });
 }
 
-TEST_CASE("clusters only where the device has them, chunks only beyond") {
-  const row_shape long_row = {131072, 4, 32};
-  CHECK(plan_map(long_row, with_clusters).kind == row_plan_kind::cluster);
-  CHECK(plan_map(long_row, without_clusters).kind == row_plan_kind::chunks);
-  CHECK(plan_map({1 << 20, 4, 32}, with_clusters).kind == row_plan_kind::chunks);
-  CHECK(plan_map({131072, 2, 32}, with_clusters).kind == row_plan_kind::cluster);
-  CHECK(plan_map({131074, 2, 32}, with_clusters).kind == row_plan_kind::chunks);
+TEST_CASE("a block, then an evenly shared cluster where the device has them, then chunks") {
+  const auto kind = [](const row_shape& shape, const device_limits& device) {
+    return plan_map(shape, device).kind;
+  };
+  CHECK(kind({3324, 4, 32}, with_clusters) == row_plan_kind::block);
+  CHECK(kind({3328, 4, 32}, with_clusters) == row_plan_kind::cluster);
+  CHECK(kind({3328, 4, 32}, without_clusters) == row_plan_kind::block);
+  CHECK(kind({6656, 2, 32}, with_clusters) == row_plan_kind::cluster);
+  CHECK(kind({10240, 4, 32}, with_clusters) == row_plan_kind::cluster);
+  CHECK(kind({10244, 4, 32}, with_clusters) == row_plan_kind::chunks);
+  CHECK(kind({10244, 4, 32}, without_clusters) == row_plan_kind::block);
+  CHECK(kind({20000, 4, 32}, without_clusters) == row_plan_kind::chunks);
+  // f64: no even shares of one matrix; of two, where a block has no room.
+  CHECK(kind({4096, 8, 32}, with_clusters) == row_plan_kind::block);
+  CHECK(kind({4098, 8, 32}, with_clusters) == row_plan_kind::chunks);
+  CHECK(kind({4098, 8, 32}, without_clusters) == row_plan_kind::block);
+  CHECK(kind({4096, 8, 32, 2}, with_clusters) == row_plan_kind::block);
+  CHECK(kind({4098, 8, 32, 2}, with_clusters) == row_plan_kind::cluster);
+  CHECK(kind({2044, 4, 32, 2}, with_clusters) == row_plan_kind::block);
+  CHECK(kind({2048, 4, 32, 2}, with_clusters) == row_plan_kind::cluster);
 }
 
 TEST_CASE("rows that are read twice are taken in batches that half of a cache holds") {
@@ -246,9 +259,13 @@ TEST_CASE("long rows are read once where the device can hold them, and no result
         CHECK(plan.kind == row_plan_kind::chunks);
         const std::int64_t launched =
             plan.batch_rows > 0 ? std::min<std::int64_t>(plan.batch_rows, rows) : rows;
-        CHECK(launched <= most_rows_exchanged);
-        CHECK(launched * plan.chunks <= most_chunks_exchanged);
-        if (plan.pass == second_pass::together) {
+        const bool exchanges = plan.pass != second_pass::clustered;
+        CHECK(launched <= (exchanges ? most_rows_exchanged : rows));
+        CHECK((!exchanges || launched * plan.chunks <= most_chunks_exchanged));
+        if (plan.pass == second_pass::clustered) {
+          CHECK(plan.chunks > 1);
+          CHECK(plan.chunks <= device.cluster_blocks);
+        } else if (plan.pass == second_pass::together) {
           CHECK(rows * plan.chunks <= device.multiprocessors * (bytes == 8 ? 2 : 4));
         } else {
           // What the kernel has beside its places, at least.
@@ -260,11 +277,15 @@ TEST_CASE("long rows are read once where the device can hold them, and no result
       }
     }
   }
-  const auto pass = [&](std::int64_t rows, std::int64_t cols) {
-    const row_shape shape{cols, 4, 32};
+  const auto pass = [&](std::int64_t rows, std::int64_t cols, int bytes = 4) {
+    const row_shape shape{cols, bytes, 32};
     return plan_rows(plan_map(shape, device), rows, shape, device).pass;
   };
-  CHECK(pass(1, 128256) == second_pass::reads);  // by a cluster
+  CHECK(pass(1, 128256) == second_pass::clustered);
+  CHECK(pass(1000, 131072) == second_pass::clustered);
+  CHECK(pass(1, 131076) == second_pass::together);
+  CHECK(pass(16, 65536, 8) == second_pass::clustered);
+  CHECK(pass(17, 65536, 8) == second_pass::ring);
   CHECK(pass(8, 500000) == second_pass::together);
   CHECK(pass(9, 500000) == second_pass::ring);
   CHECK(pass(4, 1 << 20) == second_pass::together);
@@ -278,6 +299,7 @@ TEST_CASE("long rows are read once where the device can hold them, and no result
   CHECK(pass(5, 1 << 20) == second_pass::reads);
   device.runs_together = false;
   CHECK(pass(1, 1 << 20) == second_pass::reads);
+  CHECK(pass(1000, 65536, 8) == second_pass::clustered);  // which needs neither
 }
 
 TEST_CASE("top-k: a block takes all chunks of a row, or fewer if there are few rows") {
@@ -347,9 +369,13 @@ TEST_CASE("top-k of short rows: the best of lanes, a sort, a warp or a block") {
   // A warp of more lanes than have the row would fold it in another order.
   CHECK(plan_topk({1000, 4, 32}, 4000, 16, wide_warps).kind == topk_plan_kind::lanes);
   CHECK(kind({1000, 4, 32}, 1, 128) == topk_plan_kind::bounded);
-  CHECK(kind({4096, 4, 32}, 2112, 16) == topk_plan_kind::bounded);
-  CHECK(kind({4096, 4, 32}, 2111, 16) == topk_plan_kind::lists);
-  CHECK(kind({4096, 4, 32}, 2112, 17) == topk_plan_kind::lists);
+  CHECK(kind({2048, 4, 32}, 2112, 16) == topk_plan_kind::bounded);
+  CHECK(kind({2048, 4, 32}, 2111, 16) == topk_plan_kind::lists);
+  CHECK(kind({2048, 4, 32}, 2112, 17) == topk_plan_kind::lists);
+  CHECK(kind({4096, 4, 32}, 2112, 1) == topk_plan_kind::bounded);
+  CHECK(kind({4096, 4, 32}, 2112, 2) == topk_plan_kind::lists);
+  CHECK(kind({4096, 2, 32}, 2112, 8) == topk_plan_kind::bounded);
+  CHECK(kind({4096, 2, 32}, 2112, 9) == topk_plan_kind::lists);
   CHECK(kind({8193, 4, 32}, 4000, 128) == topk_plan_kind::lists);
   CHECK(kind({8193, 4, 32}, 4000, 129) == topk_plan_kind::selection);
   CHECK(kind({8193, 2, 32}, 4000, 113) == topk_plan_kind::lists);
@@ -358,7 +384,7 @@ TEST_CASE("top-k of short rows: the best of lanes, a sort, a warp or a block") {
   // A warp that has the row folds it as its lanes do; where it has twice as many, they do not.
   CHECK(plan_topk({1000, 4, 32}, 4000, 64, with_clusters).folds_as_pass);
   CHECK_FALSE(plan_topk({1000, 4, 32}, 4000, 64, wide_warps).folds_as_pass);
-  CHECK(plan_topk({4096, 4, 32}, 4000, 16, wide_warps).folds_as_pass);
+  CHECK(plan_topk({2048, 4, 32}, 4000, 16, wide_warps).folds_as_pass);
 }
 
 TEST_SUITE_END();

@@ -18,6 +18,10 @@ inline namespace SOFTFOLD_BACKEND {
 template <int lanes, class Job>
 void launch_cluster_rows(const Job& job, const row_plan& plan, stream_handle stream);
 
+/// The same of rows of chunks, one of each row by each block, which changes no bit of a result.
+template <int lanes, class Job>
+void launch_clustered_chunks(const Job& job, const row_plan& plan, stream_handle stream);
+
 /// Both looks at chunks in one launch, by blocks that exchange the chunks' states; false, and
 /// nothing launched, if the device has no room for all of them at once now.
 template <int lanes, class Job>
@@ -137,6 +141,11 @@ void launch_map(executor& on, const Job& job, const row_plan& plan, typename Job
     case row_plan_kind::chunks:
       break;
   }
+  if constexpr (Job::fold_type::matrices == 1) {
+    if (plan.pass == second_pass::clustered) {
+      return launch_clustered_chunks<lanes>(job, plan, on.stream);
+    }
+  }
   exchange_memory* const exchange = on.scratch.exchange();
   if (plan.pass == second_pass::together &&
       launch_chunks_together<lanes>(job, plan, exchange, on.stream)) {
@@ -168,8 +177,9 @@ void run_map(executor& on, const Job& job) {
                                                    device, on.forced);
   on.last = plan;
   const std::int64_t batch = plan.batch_rows > 0 ? std::min(plan.batch_rows, rows) : rows;
-  auto* const parts =
-      job.is_given() ? nullptr : chunk_states<typename Job::fold_type>(on, plan, batch);
+  auto* const parts = job.is_given() || plan.pass == second_pass::clustered
+                          ? nullptr
+                          : chunk_states<typename Job::fold_type>(on, plan, batch);
   with_lanes(on.properties.lanes, [&](auto lanes) {
     for (std::int64_t first = 0; first < rows; first += batch) {
       launch_map<lanes()>(on, job.part(first, std::min(batch, rows - first)), plan, parts);

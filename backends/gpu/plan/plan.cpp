@@ -2,6 +2,7 @@
 #include <gpu/plan/plan.hpp>
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 namespace softfold::gpu {
@@ -28,6 +29,18 @@ constexpr lanes_rule lanes_rules[] = {
 
 /// Vectors of each thread of a block that holds a long row, or a part of one, in registers.
 constexpr int vectors_each = 8;
+
+/// Vectors of a row, of each matrix, that a cluster's blocks share evenly. Below, one block is as
+/// quick; above, a row of one matrix is quicker by a cluster whose blocks have a whole chunk each.
+struct cluster_rule {
+  std::int64_t least;
+  std::int64_t most;
+};
+constexpr cluster_rule cluster_rules[] = {  // of one matrix, of two
+    {832, 2560},
+    {512, std::numeric_limits<std::int64_t>::max()}};
+/// What a test can have shared so.
+constexpr std::int64_t least_shared = 512;
 
 /// What a block that selects the top k of a row keeps in shared memory, at most: the groups'
 /// maxima, what it sorts, the list of chosen groups, the states of chunks.
@@ -119,12 +132,14 @@ row_plan in_block(std::int64_t vectors, const device_limits& device) {
   return plan;
 }
 
-/// As few blocks as have at most `most_part` vectors each. `each`: of a thread, of each matrix.
+/// Two blocks, or as few more as have at most `most_part` vectors each. `each`: of a thread, of
+/// each matrix.
 row_plan in_cluster(std::int64_t vectors, int matrices, int each, const device_limits& device) {
   const std::int64_t most_part = std::int64_t{cluster_threads} * each;
   row_plan plan;
   plan.kind = row_plan_kind::cluster;
   plan.vectors = each * matrices;
+  plan.blocks = 2;
   while (plan.blocks * most_part < vectors && plan.blocks < device.cluster_blocks) {
     plan.blocks *= 2;
   }
@@ -187,27 +202,29 @@ row_plan plan_map(const row_shape& shape, const device_limits& device, plan_name
                       device);
   };
   const bool block_has_room = all <= row_threads * vectors_each;
-  const bool cluster_has_room = vectors <= device.cluster_blocks * vectors_of_part;
+  const bool wide = shape.element_bytes == 8;
+  const bool cluster_has_room =
+      vectors <= device.cluster_blocks * vectors_of_part && (shape.matrices > 1 || !wide);
   if (forced == plan_name::block && block_has_room) {
     return in_block(all, device);
   }
-  if (forced == plan_name::cluster && cluster_has_room && vectors > vectors_of_part) {
+  if (forced == plan_name::cluster && cluster_has_room && vectors >= least_shared) {
     return by_cluster();
   }
-  if (forced == plan_name::chunks || forced == plan_name::together || forced == plan_name::ring) {
+  if (forced >= plan_name::chunks && forced <= plan_name::ring) {
     return in_chunks_read_twice(vectors, shape.matrices, device);
   }
   if (rule != nullptr) {
     return in_lanes(*rule);
   }
-  if (block_has_room) {
-    return in_block(all, device);
-  }
-  // Rows of 16-bit elements have more to compute: large clusters are slower than what follows.
-  const bool too_large = shape.matrices == 1 && shape.element_bytes == 2 &&
-                         vectors > device.cluster_blocks / 2 * vectors_of_part;
-  if (cluster_has_room && !too_large) {
+  const cluster_rule& cluster = cluster_rules[shape.matrices - 1];
+  if (cluster_has_room && vectors >= cluster.least && vectors <= cluster.most &&
+      !(wide && block_has_room)) {
     return by_cluster();
+  }
+  const bool by_chunks = device.cluster_blocks > 0 && vectors > vectors_of_part;
+  if (block_has_room && !by_chunks) {
+    return in_block(all, device);
   }
   return in_chunks_read_twice(vectors, shape.matrices, device);
 }
@@ -215,20 +232,32 @@ row_plan plan_map(const row_shape& shape, const device_limits& device, plan_name
 row_plan plan_rows(const row_plan& any, std::int64_t rows, const row_shape& shape,
                    const device_limits& device, plan_name forced) {
   row_plan plan = any;
-  if (plan.kind != row_plan_kind::chunks || !device.runs_together ||
-      plan.chunks > most_chunks_read_by_all || forced == plan_name::chunks) {
+  if (plan.kind != row_plan_kind::chunks || plan.chunks > most_chunks_read_by_all ||
+      forced == plan_name::chunks) {
     return plan;
   }
+  const bool any_pass = forced < plan_name::clustered || forced > plan_name::ring;
+  const bool cluster_has_room =
+      shape.matrices == 1 && plan.chunks > 1 && plan.chunks <= device.cluster_blocks;
   // Registers of a multiprocessor for chunks, of 256 threads.
-  const bool large = shape.element_bytes == 8 || shape.matrices > 1;
+  const bool wide = shape.element_bytes == 8;
+  const bool large = wide || shape.matrices > 1;
   const std::int64_t resident = device.multiprocessors * (large ? 2 : 4);
-  const std::int64_t own_bytes = shape.element_bytes == 8 ? 3072 : 2048;  // beside the chunks
+  const std::int64_t own_bytes = wide ? 3072 : 2048;  // beside the chunks
   const auto places = static_cast<int>(
       std::min<std::int64_t>((device.shared_bytes - own_bytes) / place_bytes, most_ring_places));
   // A row has at most half of all places, so that others are read while it is written.
-  const bool ring_has_room = shape.matrices == 1 && device.copies_in_bulk &&
+  const bool ring_has_room = shape.matrices == 1 && device.runs_together && device.copies_in_bulk &&
                              2 * plan.chunks <= device.multiprocessors * places;
-  if (rows * plan.chunks <= resident && rows <= most_rows_exchanged &&
+  const bool few_rows = rows * plan.chunks <= resident;
+  // f64 has more to compute: rings are quicker for many rows.
+  const bool clustered_is_quicker = !wide || few_rows || !ring_has_room;
+  if (cluster_has_room && (any_pass ? clustered_is_quicker : forced == plan_name::clustered)) {
+    plan.pass = second_pass::clustered;
+    plan.batch_rows = 0;
+    return plan;
+  }
+  if (few_rows && rows <= most_rows_exchanged && device.runs_together &&
       !(forced == plan_name::ring && ring_has_room)) {
     plan.pass = second_pass::together;
     return plan;
@@ -302,7 +331,9 @@ topk_plan topk_plan_of(const row_shape& shape, std::int64_t rows, std::int64_t k
   const bool few_rows = rows < 2 * std::int64_t{device.multiprocessors};
   // A row by a warp; a longer one for smaller k, and if there is work for many warps. Its state has
   // the same bits as by the other way.
-  constexpr std::int64_t most_bounded = 16;
+  const std::int64_t most_bounded = shape.element_bytes == 2                ? 8
+                                    : chunked.threads > least_chunk_threads ? 1
+                                                                            : 16;
   const bool many_rows = rows >= 16 * std::int64_t{device.multiprocessors};
   const bool bound_is_quicker = by_lanes || (k <= most_bounded && many_rows);
   if (has_packed_entries(shape) && plan.chunks == 1 && k <= most_listed &&
@@ -389,6 +420,8 @@ plan_name name_of(const row_plan& plan) {
       break;
   }
   switch (plan.pass) {
+    case second_pass::clustered:
+      return plan_name::clustered;
     case second_pass::together:
       return plan_name::together;
     case second_pass::ring:

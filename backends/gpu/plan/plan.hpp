@@ -17,23 +17,24 @@ inline namespace SOFTFOLD_BACKEND {
 
 /// Plans by name. One that a shape cannot have is not forced: it has the tables'.
 enum class plan_name : std::uint8_t {
-  any,       ///< the tables'
-  lanes,     ///< row_plan_kind::lanes; the tables' wherever there is room
-  block,     ///< row_plan_kind::block
-  cluster,   ///< row_plan_kind::cluster
-  chunks,    ///< row_plan_kind::chunks; maps read them twice
-  together,  ///< the same, second_pass::together
-  ring,      ///< the same, second_pass::ring
-  ranked,    ///< topk_plan_kind::lanes, each lane's best
-  sorted,    ///< topk_plan_kind::lanes, all elements
-  bounded,   ///< topk_plan_kind::bounded
-  lists,     ///< topk_plan_kind::lists
-  groups,    ///< topk_plan_kind::selection, by groups
-  elements,  ///< topk_plan_kind::selection, all elements compete
+  any,        ///< the tables'
+  lanes,      ///< row_plan_kind::lanes; the tables' wherever there is room
+  block,      ///< row_plan_kind::block
+  cluster,    ///< row_plan_kind::cluster
+  chunks,     ///< row_plan_kind::chunks; maps read them twice
+  clustered,  ///< the same, second_pass::clustered
+  together,   ///< the same, second_pass::together
+  ring,       ///< the same, second_pass::ring
+  ranked,     ///< topk_plan_kind::lanes, each lane's best
+  sorted,     ///< topk_plan_kind::lanes, all elements
+  bounded,    ///< topk_plan_kind::bounded
+  lists,      ///< topk_plan_kind::lists
+  groups,     ///< topk_plan_kind::selection, by groups
+  elements,   ///< topk_plan_kind::selection, all elements compete
 };
-inline constexpr const char* plan_names[] = {"",         "lanes",  "block",   "cluster", "chunks",
-                                             "together", "ring",   "ranked",  "sorted",  "bounded",
-                                             "lists",    "groups", "elements"};
+inline constexpr const char* plan_names[] = {"",          "lanes",    "block",  "cluster", "chunks",
+                                             "clustered", "together", "ring",   "ranked",  "sorted",
+                                             "bounded",   "lists",    "groups", "elements"};
 
 static_assert(std::size(plan_names) == static_cast<std::size_t>(plan_name::elements) + 1);
 constexpr bool is_of_topk(plan_name name) { return name >= plan_name::ranked; }
@@ -68,9 +69,10 @@ enum class row_plan_kind : std::uint8_t {
 
 /// How a map passes a second time over the chunks of rows. Changes no bit of a result.
 enum class second_pass : std::uint8_t {
-  reads,     ///< another kernel reads them again
-  together,  ///< all chunks are in registers of blocks that run at once
-  ring,      ///< they are in shared memory, from their first pass on until their row is known
+  reads,      ///< another kernel reads them again
+  clustered,  ///< all chunks of a row are in registers of the blocks of a cluster
+  together,   ///< all chunks are in registers of blocks that run at once
+  ring,       ///< they are in shared memory, from their first pass on until their row is known
 };
 
 struct row_plan {
