@@ -28,8 +28,10 @@ struct normalize_job {
         : job_(job), r_(r), to_(job.from, job.to, r, plan.stream) {}
 
     void between() {
-      to_.set(state_of(read_partial(job_.partials.data, job_.partials.type, r_), job_.from.scale,
-                       job_.from.kernels.computed));
+      to_.set([&] {
+        return state_of(read_partial(job_.partials.data, job_.partials.type, r_), job_.from.scale,
+                        job_.from.kernels.computed);
+      });
     }
     void write(std::int64_t segment) const { to_.write(segment); }
 

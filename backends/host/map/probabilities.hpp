@@ -6,6 +6,9 @@
 
 #include <backends/host/row/source.hpp>
 
+#include <new>
+#include <type_traits>
+
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
 namespace host {
@@ -27,11 +30,15 @@ class row_probabilities {
         y_(from.kernels.result_at(to.y.data, r * to.y.stride)),
         stream_(stream) {}
 
-  /// The row's state, before anything is written.
-  void set(const row_state& row) {
-    row_ = row;
-    if (to_.log && row.what == row_state::kind::ordinary) {
-      lse_ = log_of(row, from_.kernels.computed);
+  /// The row's state, which `find` returns, before anything is written. It is made where it stays:
+  /// a copy of what was just written would wait until all stores before it have left the processor,
+  /// those past the caches too.
+  template <class Find>
+  void set(const Find& find) {
+    static_assert(std::is_trivially_destructible_v<row_state>);
+    ::new (&row_) row_state(find());
+    if (to_.log && row_.what == row_state::kind::ordinary) {
+      lse_ = log_of(row_, from_.kernels.computed);
     }
   }
   [[nodiscard]] const row_state& state() const { return row_; }

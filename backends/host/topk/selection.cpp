@@ -60,6 +60,10 @@ namespace {
 /// Up to this many entries are sorted without branches.
 constexpr std::int64_t few = 192;
 
+/// Up to this many are cut by comparisons, which is the quicker where they are in some order: that of
+/// digits costs as much for any.
+constexpr std::int64_t few_to_cut = 1024;
+
 /// How many groups more than k may reach the threshold: finding an exact one is not worth it.
 constexpr std::int64_t slack_of(std::int64_t k) { return k / 8 + 2; }
 
@@ -293,11 +297,11 @@ void selection::keep_best(bool in_order) {
                                   : keep_best_by<A, wide_entry>(in_order);
 }
 
-/// The k best of n entries become the first k, more than `few` in the order that they had. The last
-/// of them.
+/// The k best of n entries become the first k, more than `few_to_cut` in the order that they had. The
+/// last of them.
 template <class Entry>
 Entry selection::keep_first(Entry* entries, std::int64_t n) {
-  if (n <= few) {
+  if (n <= few_to_cut) {
     std::nth_element(entries, entries + k_ - 1, entries + n);
     return entries[k_ - 1];
   }
@@ -342,7 +346,7 @@ void selection::keep_best_by(bool in_order) {
   }
   if (!in_order || count_ > std::max(2 * k_, few)) {
     least_ = keep_first(entries, count_).order();
-    in_columns = in_columns && count_ > few;
+    in_columns = in_columns && count_ > few_to_cut;
     count_ = k_;
   }
   if (in_order) {
