@@ -65,6 +65,8 @@ class attention_fold {
   /// Keys whose transposed elements lie together.
   static constexpr int panel = most_vectors * lanes;
   static constexpr int block = attention_key_block;
+  /// So few rows take keys and values as they lie: packing would cost more than it saves.
+  static constexpr int few_rows = 8;
   static_assert(block % panel == 0);
 
  public:
@@ -99,7 +101,8 @@ class attention_fold {
     if (first >= last) {
       return;
     }
-    pack_queries();
+    few_ = p_.rows <= few_rows;
+    few_ ? pack_few_queries() : pack_queries();
     for (std::int64_t begin = first / block * block; begin < last; begin += block) {
       const std::int64_t left = p_.end - begin;
       fold_block(begin, static_cast<int>(left < block ? left : block));
@@ -152,6 +155,21 @@ class attention_fold {
         }
       }
     });
+  }
+
+  /// Element i of row r: q_[r padded + i], 0 past the last.
+  void pack_few_queries() {
+    const std::int64_t padded = attention_padded(p_.dim);
+    for (int r = 0; r < p_.rows; ++r) {
+      const T* const from = query(r);
+      A* const to = q_ + r * padded;
+      for (int i = 0; i < p_.dim; ++i) {
+        to[i] = widened(from[i]);
+      }
+      for (std::int64_t i = p_.dim; i < padded; ++i) {
+        to[i] = A{0};
+      }
+    }
   }
 
   /// Element i of key j of the block: k_[(j / panel) dim panel + i panel + j mod panel]. Keys past
@@ -228,7 +246,170 @@ class attention_fold {
     return {v_, padded, finite};
   }
 
+  /// Tokens, one after the other, as far ahead as memory takes to bring them.
+  SOFTFOLD_INLINE static std::int64_t tokens_ahead(int row) {
+    constexpr std::int64_t ahead_bytes = 3 * 4096;
+    return ahead_bytes / (row * static_cast<std::int64_t>(sizeof(T))) + 1;
+  }
+  static constexpr int line = 64 / static_cast<int>(sizeof(T));  ///< elements
+
+  /// Scores of n rows from r on: each a sum over the lanes of its products.
+  template <int n>
+  SOFTFOLD_INLINE void score_few(int r, std::int64_t begin, int count) {
+    const std::int64_t padded = attention_padded(p_.dim);
+    const A* const q = q_ + r * padded;
+    const V scale(static_cast<A>(p_.scale));
+    const V zero(A{0});
+    const std::int64_t ahead = tokens_ahead(p_.dim) * p_.k_stride;
+    for (int j = 0; j < count; j += lanes) {
+      alignas(64) A products[static_cast<unsigned>(n)][static_cast<unsigned>(lanes * lanes)];
+      for (int l = 0; l < lanes; ++l) {
+        V sums[static_cast<unsigned>(n)];
+#pragma GCC unroll 3
+        for (int row = 0; row < n; ++row) {
+          sums[row] = zero;
+        }
+        const auto add = [&](int i, V right) {
+#pragma GCC unroll 3
+          for (int row = 0; row < n; ++row) {
+            sums[row] = fma(V::load(q + row * padded + i), right, sums[row]);
+          }
+        };
+        if (j + l < count) {
+          const T* const from = key(begin + j + l);
+          int i = 0;
+          for (; i + line <= p_.dim; i += line) {
+            prefetch(from + ahead + i);
+#pragma GCC unroll 4
+            for (int part = 0; part < line; part += lanes) {
+              add(i + part, V::load(from + i + part));
+            }
+          }
+          for (; i < p_.dim; i += lanes) {
+            const int width = p_.dim - i < lanes ? p_.dim - i : lanes;
+            add(i, V::load(from + i, width, zero));
+          }
+        }
+#pragma GCC unroll 3
+        for (int row = 0; row < n; ++row) {
+          sums[row].store(products[row] + l * lanes);
+        }
+      }
+      for (int row = 0; row < n; ++row) {
+        V tile[static_cast<unsigned>(lanes)];
+#pragma GCC unroll 16
+        for (int l = 0; l < lanes; ++l) {
+          tile[l] = V::load(products[row] + l * lanes);
+        }
+        transpose(tile);
+#pragma GCC unroll 4
+        for (int half = lanes / 2; half > 0; half /= 2) {
+#pragma GCC unroll 8
+          for (int l = 0; l < half; ++l) {
+            tile[l] = tile[l] + tile[l + half];
+          }
+        }
+        (tile[0] * scale).store(scores_ + (r + row) * block + j);
+      }
+    }
+  }
+
+  /// Sums of n rows' values, of `vectors` columns from `column` on, the last with `width` elements,
+  /// to v_, as the rows are in weighted_.
+  template <int n, int vectors>
+  SOFTFOLD_INLINE void sum_few(int r, std::int64_t begin, int count, std::int64_t column,
+                               int width = lanes) {
+    V sums[static_cast<unsigned>(n)][static_cast<unsigned>(vectors)];
+#pragma GCC unroll 3
+    for (int row = 0; row < n; ++row) {
+#pragma GCC unroll 8
+      for (int c = 0; c < vectors; ++c) {
+        sums[row][c] = V(A{0});
+      }
+    }
+    const A* const e = scores_ + r * block;
+    const std::int64_t ahead = tokens_ahead(p_.v_dim) * p_.v_stride;
+    for (int j = 0; j < count; ++j) {
+      const T* const from = value(begin + j) + column;
+#pragma GCC unroll 8
+      for (int c = 0; c < vectors; ++c) {
+        if (c * lanes % line == 0) {
+          prefetch(from + ahead + c * lanes);
+        }
+        const V right = vectors > 1 || width == lanes ? V::load(from + c * lanes)
+                                                      : V::load(from, width, V(A{0}));
+#pragma GCC unroll 3
+        for (int row = 0; row < n; ++row) {
+          sums[row][c] = fma(V(e[row * block + j]), right, sums[row][c]);
+        }
+      }
+    }
+#pragma GCC unroll 3
+    for (int row = 0; row < n; ++row) {
+#pragma GCC unroll 8
+      for (int c = 0; c < vectors; ++c) {
+        sums[row][c].store(v_ + (r + row) * p_.weighted_stride + column + c * lanes);
+      }
+    }
+  }
+
+  template <int n>
+  void fold_few_rows(int r, std::int64_t begin, int count) {
+    score_few<n>(r, begin, count);
+    for (int row = r; row < r + n; ++row) {
+      factors_[row] = fold_scores(row, begin, count);
+    }
+    constexpr int vectors = n == 1 ? 8 : 4;
+    std::int64_t column = 0;
+    for (; column + vectors * lanes <= p_.v_dim; column += vectors * lanes) {
+      sum_few<n, vectors>(r, begin, count, column);
+    }
+    for (; column < p_.v_dim; column += lanes) {
+      const std::int64_t left = p_.v_dim - column;
+      sum_few<n, 1>(r, begin, count, column, static_cast<int>(left < lanes ? left : lanes));
+    }
+    for (; column < p_.weighted_stride; column += lanes) {
+      for (int row = r; row < r + n; ++row) {
+        V(A{0}).store(v_ + row * p_.weighted_stride + column);
+      }
+    }
+  }
+
+  void fold_few(std::int64_t begin, int count) {
+    int r = 0;
+    for (; p_.rows - r > 4 || p_.rows - r == 3; r += 3) {
+      fold_few_rows<3>(r, begin, count);
+    }
+    for (; p_.rows - r > 1; r += 2) {
+      fold_few_rows<2>(r, begin, count);
+    }
+    if (r < p_.rows) {
+      fold_few_rows<1>(r, begin, count);
+    }
+    const V zero(A{0});
+    V spoiled = zero;
+    for (std::int64_t i = 0; i < p_.rows * p_.weighted_stride; i += lanes) {
+      spoiled = fma(V::load(v_ + i), zero, spoiled);
+    }
+    if (V::bits(unordered(spoiled, spoiled)) != 0) {
+      // A key of exponential 0 may have a value that is not finite.
+      add_existing_values(values_of(begin, count), count);
+      return;
+    }
+    for (r = 0; r < p_.rows; ++r) {
+      const V factor(factors_[r]);
+      A* const to = weighted_ + r * p_.weighted_stride;
+      const A* const from = v_ + r * p_.weighted_stride;
+      for (std::int64_t i = 0; i < p_.weighted_stride; i += lanes) {
+        fma(V::load(to + i), factor, V::load(from + i)).store(to + i);
+      }
+    }
+  }
+
   void fold_block(std::int64_t begin, int count) {
+    if (few_) {
+      return fold_few(begin, count);
+    }
     pack_keys(begin, count);
     const V scale(static_cast<A>(p_.scale));
     over_tiles(p_.rows, [&](auto rows, int t) {
@@ -421,6 +602,7 @@ class attention_fold {
   A* factors_;
   A* max_;
   A* weighted_;
+  bool few_ = false;
   power_form<A, false> exponential_;
 };
 

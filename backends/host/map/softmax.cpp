@@ -61,7 +61,9 @@ class softmax_job::row {
               static_cast<segment_state*>(memory.segments), kept_) {}
 
   void fold(std::int64_t segment) { fold_.fold(segment); }
-  void between() { to_.set([&] { return fold_.state(); }); }
+  void between() {
+    to_.set([&] { return fold_.state(); });
+  }
   void write(std::int64_t segment) const { to_.write(segment, fold_.kept(segment, to_.state())); }
 
   /// Kept exponentials that are all to be multiplied by one factor.

@@ -60,8 +60,8 @@ namespace {
 /// Up to this many entries are sorted without branches.
 constexpr std::int64_t few = 192;
 
-/// Up to this many are cut by comparisons, which is the quicker where they are in some order: that of
-/// digits costs as much for any.
+/// Up to this many are cut by comparisons, which is the quicker where they are in some order: that
+/// of digits costs as much for any.
 constexpr std::int64_t few_to_cut = 1024;
 
 /// How many groups more than k may reach the threshold: finding an exact one is not worth it.
@@ -297,8 +297,8 @@ void selection::keep_best(bool in_order) {
                                   : keep_best_by<A, wide_entry>(in_order);
 }
 
-/// The k best of n entries become the first k, more than `few_to_cut` in the order that they had. The
-/// last of them.
+/// The k best of n entries become the first k, more than `few_to_cut` in the order that they had.
+/// The last of them.
 template <class Entry>
 Entry selection::keep_first(Entry* entries, std::int64_t n) {
   if (n <= few_to_cut) {
