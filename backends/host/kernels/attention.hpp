@@ -246,10 +246,15 @@ class attention_fold {
     return {v_, padded, finite};
   }
 
-  /// Tokens, one after the other, as far ahead as memory takes to bring them.
-  SOFTFOLD_INLINE static std::int64_t tokens_ahead(int row) {
-    constexpr std::int64_t ahead_bytes = 3 * 4096;
-    return ahead_bytes / (row * static_cast<std::int64_t>(sizeof(T))) + 1;
+  /// Bytes from a token of `row` elements to one that stands some pages after it: see
+  /// prefetch_ahead.
+  SOFTFOLD_INLINE static std::uintptr_t bytes_ahead(int row, std::int64_t stride) {
+    constexpr std::uintptr_t wanted = 3 * 4096;
+    const std::uintptr_t row_bytes = static_cast<std::uintptr_t>(row) * sizeof(T);
+    return (wanted / row_bytes + 1) * static_cast<std::uintptr_t>(stride) * sizeof(T);
+  }
+  SOFTFOLD_INLINE static void ask_for(const T* p, std::uintptr_t ahead) {
+    prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(p) + ahead));
   }
   static constexpr int line = 64 / static_cast<int>(sizeof(T));  ///< elements
 
@@ -260,7 +265,7 @@ class attention_fold {
     const A* const q = q_ + r * padded;
     const V scale(static_cast<A>(p_.scale));
     const V zero(A{0});
-    const std::int64_t ahead = tokens_ahead(p_.dim) * p_.k_stride;
+    const std::uintptr_t ahead = bytes_ahead(p_.dim, p_.k_stride);
     for (int j = 0; j < count; j += lanes) {
       alignas(64) A products[static_cast<unsigned>(n)][static_cast<unsigned>(lanes * lanes)];
       for (int l = 0; l < lanes; ++l) {
@@ -279,7 +284,7 @@ class attention_fold {
           const T* const from = key(begin + j + l);
           int i = 0;
           for (; i + line <= p_.dim; i += line) {
-            prefetch(from + ahead + i);
+            ask_for(from + i, ahead);
 #pragma GCC unroll 4
             for (int part = 0; part < line; part += lanes) {
               add(i + part, V::load(from + i + part));
@@ -328,13 +333,13 @@ class attention_fold {
       }
     }
     const A* const e = scores_ + r * block;
-    const std::int64_t ahead = tokens_ahead(p_.v_dim) * p_.v_stride;
+    const std::uintptr_t ahead = bytes_ahead(p_.v_dim, p_.v_stride);
     for (int j = 0; j < count; ++j) {
       const T* const from = value(begin + j) + column;
 #pragma GCC unroll 8
       for (int c = 0; c < vectors; ++c) {
         if (c * lanes % line == 0) {
-          prefetch(from + ahead + c * lanes);
+          ask_for(from + c * lanes, ahead);
         }
         const V right = vectors > 1 || width == lanes ? V::load(from + c * lanes)
                                                       : V::load(from, width, V(A{0}));
