@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "bench" / "results"
 PAGE = ROOT / "docs" / "figures.md"
 
-NAMES = {"onednn": "oneDNN", "onednn_partial_sort": "oneDNN then std::partial_sort", "xnnpack": "XNNPACK",
+NAMES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "onednn": "oneDNN", "onednn_partial_sort": "oneDNN then std::partial_sort", "xnnpack": "XNNPACK",
          "partial_sort": "std::partial_sort", "seed_safe": "a plain loop", "seed_online": "a plain loop",
          "cudnn": "cuDNN", "cub": "CUB", "pytorch": "PyTorch", "torch_compile": "torch.compile",
          "triton": "Triton", "memcpy": "memcpy", "copy_kernel": "a copy", "deep_copy": "a copy",
@@ -53,6 +53,8 @@ H200 = [("softmax", "f32", 131072, 512, 0, 0), ("softmax", "bf16", 32768, 4096, 
 # A machine's results: a name, a title, files of one report, cases that are shown; None: all.
 RUNS = [
     ("epyc", "The cpu backend on an AMD EPYC (Zen 5)", ["amd-epyc-2"], EPYC),
+    ("zen4", "The cpu backend on an AMD EPYC (Zen 4), beside Python's peers in part of the cases",
+     ["amd-epyc-zen4-2", "amd-epyc-zen4-2-decode", "amd-epyc-zen4-2-python-1", "amd-epyc-zen4-2-python-2"], []),
     ("h200", "The cuda backend on an NVIDIA H200",
      ["nvidia-h200", "nvidia-h200-earlier", "nvidia-h200-python", "nvidia-h200-torch-compile"], H200),
     ("h200-attention", "Attention on an NVIDIA H200", ["nvidia-h200-attention"], None),
@@ -110,11 +112,11 @@ class Run:
     def head(self):
         """What it ran on, and when."""
         machine = self.heads[0]["machine"]
-        dates = sorted({head["machine"]["date"][:10] for head in self.heads})
+        dates = sorted({head["machine"]["date"][:10] for head in self.heads if "date" in head["machine"]})
         took_part = {name for case in self.cases for name in case.results}
         versions = dict.fromkeys(" ".join([NAMES[c["name"]], *c.get("version", "").split(",")[:1]]).strip()
                                  for head in self.heads for c in head["contenders"]
-                                 if c["role"] == "peer" and c["name"] in took_part & NAMES.keys())
+                                 if c.get("role", "peer") == "peer" and c["name"] in took_part & NAMES.keys())
         loaded = sum(c.loaded for c in self.cases)
         return (f"{machine['device']}, {machine['isa']}; {' and '.join(dates)}."
                 + (f" Peers: {', '.join(versions)}." if versions else "")
