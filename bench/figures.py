@@ -21,9 +21,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "bench" / "results"
 PAGE = ROOT / "docs" / "figures.md"
 
-NAMES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "onednn": "oneDNN", "onednn_partial_sort": "oneDNN then std::partial_sort", "xnnpack": "XNNPACK",
+NAMES = {"onednn": "oneDNN", "onednn_partial_sort": "oneDNN then std::partial_sort", "xnnpack": "XNNPACK",
          "partial_sort": "std::partial_sort", "seed_safe": "a plain loop", "seed_online": "a plain loop",
-         "cudnn": "cuDNN", "cub": "CUB", "pytorch": "PyTorch", "torch_compile": "torch.compile",
+         "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "cudnn": "cuDNN", "cub": "CUB",
+         "pytorch": "PyTorch", "torch_compile": "torch.compile",
          "triton": "Triton", "memcpy": "memcpy", "copy_kernel": "a copy", "deep_copy": "a copy",
          "scan": "one read", "sdpa_flash": "FlashAttention of PyTorch", "sdpa_cudnn": "cuDNN by PyTorch",
          "sdpa_efficient": "memory-efficient attention of PyTorch", "sdpa_math": "PyTorch, unfused",
@@ -210,8 +211,8 @@ case. How they were measured, and what the peers and ceilings are, is in [benchm
 A ratio is how many times as quick this library is: above 1 it is ahead. *Ahead* counts the cases in which the
 quickest of the peers that took part is behind. The ceiling is a copy of as many bytes where a matrix is
 written, else one read. Kokkos stands beside the cpu backend on as many threads (`Kokkos::Serial` on one), on a GPU beside
-the ceiling alone. The strongest peers known, quack on GPUs and ONNX Runtime on processors, are not in these
-results yet: see [notes.md](notes.md#peers-that-are-in-no-committed-result).
+the ceiling alone. The strongest peer known on GPUs, quack, is not in these results yet: see
+[notes.md](notes.md#peers-that-are-in-no-committed-result).
 """
 
 
