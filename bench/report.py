@@ -147,14 +147,13 @@ def plan_rows(cases):
     for case in cases:
         times = sorted((r["seconds"], n) for n, r in case.results.items() if r["role"] == "plan")
         for rank, (seconds, name) in enumerate(times):
-            count, leads = found.setdefault(name.removeprefix(f"{results.SUBJECT} "), [0, []])
-            found[name.removeprefix(f"{results.SUBJECT} ")][0] = count + 1
-            if rank == 0 and len(times) > 1:
-                leads.append((times[1][0] / seconds, case.label))
+            leads = found.setdefault(name.removeprefix(f"{results.SUBJECT} "), [])
+            leads.append((times[1][0] / seconds, case.label) if rank == 0 and len(times) > 1 else None)
     rows = []
-    for name, (count, leads) in found.items():
+    for name, in_cases in found.items():
+        leads = [lead for lead in in_cases if lead]
         lead, where = max(leads, default=(None, "-"))
-        rows.append([name, str(count), str(len(leads)), str(sum(x >= 1.05 for x, _ in leads)),
+        rows.append([name, str(len(in_cases)), str(len(leads)), str(sum(x >= 1.05 for x, _ in leads)),
                      number(lead), where])
     return rows
 

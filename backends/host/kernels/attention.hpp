@@ -2,9 +2,9 @@
 /// \file
 /// Attention over a range of keys: a block of keys is transposed, so that the lanes of a product
 /// are keys; the block's scores of all rows wait in the cache for their maxima; their exponentials
-/// multiply the values, where lanes are columns. A row's numbers are the same in any company: each
-/// of its products and sums is made in the order of dimensions or keys, and blocks begin at
-/// multiples of their length.
+/// multiply the values, where lanes are columns. Up to few_rows rows take keys and values as they
+/// lie. Among as many rows or fewer, and among more, a row's numbers are the same in any company:
+/// its products are summed in one order, and blocks begin at multiples of their length.
 #pragma once
 
 #include <backends/host/kernels/elements.hpp>
@@ -101,8 +101,7 @@ class attention_fold {
     if (first >= last) {
       return;
     }
-    few_ = p_.rows <= few_rows;
-    few_ ? pack_few_queries() : pack_queries();
+    is_few() ? pack_few_queries() : pack_queries();
     for (std::int64_t begin = first / block * block; begin < last; begin += block) {
       const std::int64_t left = p_.end - begin;
       fold_block(begin, static_cast<int>(left < block ? left : block));
@@ -110,6 +109,7 @@ class attention_fold {
   }
 
  private:
+  [[nodiscard]] SOFTFOLD_INLINE bool is_few() const { return p_.rows <= few_rows; }
   SOFTFOLD_INLINE const T* query(int r) const {
     return static_cast<const T*>(p_.q) + p_.q_offsets[r];
   }
@@ -412,7 +412,7 @@ class attention_fold {
   }
 
   void fold_block(std::int64_t begin, int count) {
-    if (few_) {
+    if (is_few()) {
       return fold_few(begin, count);
     }
     pack_keys(begin, count);
@@ -607,7 +607,6 @@ class attention_fold {
   A* factors_;
   A* max_;
   A* weighted_;
-  bool few_ = false;
   power_form<A, false> exponential_;
 };
 
