@@ -59,6 +59,8 @@ RULES = {
 # The seams: what makes a translation unit of rooms, and what is another folder's by name.
 SEAMS = {
     "backends/gpu/rows.inl": ["backends/gpu"],
+    "backends/gpu/softmax.inl": ["backends/gpu"],
+    "backends/gpu/gradients.inl": ["backends/gpu"],
     "backends/gpu/topk.inl": ["backends/gpu"],
     "backends/gpu/combine.inl": ["backends/gpu"],
     "backends/gpu/edit.inl": ["backends/gpu"],

@@ -4,10 +4,9 @@
 include(CheckLanguage)
 include("${CMAKE_CURRENT_LIST_DIR}/../gpu/sources.cmake")
 
-set(softfold_cuda_sources runtime.cpp rows_bf16.cu topk_bf16.cu rows_f16.cu topk_f16.cu rows_f32.cu
-                          topk_f32.cu rows_f64.cu topk_f64.cu attention.cu combine.cu edit.cu sample.cu
-                          sample_parts.cu scan.cu verify.cu)
-list(TRANSFORM softfold_cuda_sources PREPEND "${CMAKE_CURRENT_LIST_DIR}/")
+set(softfold_cuda_sources "${CMAKE_CURRENT_LIST_DIR}/runtime.cpp" "${CMAKE_CURRENT_LIST_DIR}/attention.cu")
+set(SOFTFOLD_CUDA_COMPRESS_MODE size CACHE STRING
+    "How nvcc 12.8 and newer compresses the kernels: size, none, ...")
 set(softfold_cuda_includes "${CMAKE_CURRENT_LIST_DIR}" ${softfold_gpu_includes})
 
 # Kernels for compute capability 9.0 and newer have code of their own. A newer device runs the others'
@@ -55,12 +54,17 @@ macro(softfold_cuda_kernels target)
   endif()
   enable_language(CUDA)
   find_package(CUDAToolkit 12.0 REQUIRED)
-  target_sources(${target} PRIVATE ${softfold_cuda_sources} ${softfold_gpu_sources})
+  softfold_gpu_kernels(softfold_cuda_units cu "cluster.hpp;ring.hpp;together.hpp")
+  target_sources(${target} PRIVATE ${softfold_cuda_sources} ${softfold_cuda_units} ${softfold_gpu_sources})
   target_include_directories(${target} PRIVATE ${softfold_cuda_includes})
   softfold_cuda_hopper_from(softfold_hopper_from)
   target_compile_definitions(${target} PRIVATE SOFTFOLD_CUDA_HOPPER_FROM=${softfold_hopper_from})
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--expt-relaxed-constexpr>)
+  if(CMAKE_CUDA_COMPILER_ID STREQUAL "NVIDIA" AND CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.8)
+    target_compile_options(${target} PRIVATE
+      $<$<COMPILE_LANGUAGE:CUDA>:--compress-mode=${SOFTFOLD_CUDA_COMPRESS_MODE}>)
+  endif()
   set_target_properties(${target} PROPERTIES CUDA_ARCHITECTURES "${CMAKE_CUDA_ARCHITECTURES}"
                                              CUDA_VISIBILITY_PRESET hidden)
   target_link_libraries(${target} PRIVATE CUDA::cudart)

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The jobs of rows.inl's problems for one element type. Each type has a translation unit of its
-/// own, so that they compile side by side.
+/// Problems of rows for one element type: their reductions; maps are softmax.inl's.
 #pragma once
 
-#include <gpu/job/gradient.hpp>
 #include <gpu/job/masked_softmax.hpp>
-#include <gpu/map/run.hpp>
+#include <gpu/reduce/run.hpp>
 #include <gpu/typed.hpp>
 
 namespace softfold::gpu {
@@ -28,33 +26,14 @@ bool reads_edited(const core::edits& edits, const const_matrix_ref& x, const mat
   return false;
 }
 
-/// Calls body with the fold of x's rows, with their edits if there are any.
-template <class In, class Body>
-void with_fold(const core::edits& edits, const const_matrix_ref& x, double scale,
-               const Body& body) {
-  const auto fold = softmax_fold<In>::of(x, scale);
-  if constexpr (sizeof(In) <= 4) {
-    if (edits.any()) {
-      return body(masked_softmax_fold<In>::of(fold, edits));
-    }
+/// softmax or log-softmax.
+template <class In>
+void run_softmax(executor& on, bool log, const softmax_rows& rows) {
+  if (log) {
+    run_softmax_as<In, true>(on, rows);
+  } else {
+    run_softmax_as<In, false>(on, rows);
   }
-  body(fold);
-}
-
-/// softmax or log-softmax of the fold's rows, or with their states given, to y.
-template <class In, class Fold>
-void run_softmax(executor& on, const Fold& fold, bool log, const matrix_ref& y, empty_row policy,
-                 const void* given = nullptr) {
-  core::with_output<In>(y.type, [&]<class Out>(Out) {
-    if constexpr (!Fold::only_plain || std::is_same_v<In, Out>) {
-      if (log) {
-        run_map(on,
-                softmax_map<map_operation::log_softmax, In, Out, Fold>::of(fold, y, policy, given));
-      } else {
-        run_map(on, softmax_map<map_operation::softmax, In, Out, Fold>::of(fold, y, policy, given));
-      }
-    }
-  });
 }
 
 template <class In>
@@ -73,37 +52,24 @@ bool reads_edits(const core::fold_problem& p) {
 
 template <class In>
 void run_as(executor& on, const core::row_problem& p) {
+  if (p.what != core::operation::logsumexp) {
+    return run_softmax<In>(on, p.what == core::operation::log_softmax,
+                           {p.x, p.edits, p.scale, p.y, p.policy});
+  }
   with_fold<In>(p.edits, p.x, p.scale, [&](const auto& fold) {
-    if (p.what == core::operation::logsumexp) {
-      run_reduction(on, fold, {p.y.data, lse_kind(p.y.type)});
-    } else {
-      run_softmax<In>(on, fold, p.what == core::operation::log_softmax, p.y, p.policy);
-    }
+    run_reduction(on, fold, {p.y.data, lse_kind(p.y.type)});
   });
 }
 
 template <class In>
 void run_as(executor& on, const core::normalize_problem& p) {
-  with_fold<In>(p.edits, p.x, p.scale, [&](const auto& fold) {
-    run_softmax<In>(on, fold, p.log, p.y, p.policy, p.partials.data);
-  });
+  run_softmax<In>(on, p.log, {p.x, p.edits, p.scale, p.y, p.policy, p.partials.data});
 }
 
 template <class In>
 void run_as(executor& on, const core::fold_problem& p) {
   with_fold<In>(p.edits, p.x, p.scale, [&](const auto& fold) {
     run_reduction(on, fold, {p.partials.data, result_kind::partial});
-  });
-}
-
-template <class In>
-void run_as(executor& on, const core::backward_problem& p) {
-  core::with_output<In>(p.dx.type, [&]<class Out>(Out) {
-    if (p.log) {
-      run_map(on, gradient_map<gradient_of::log_softmax, In, Out>::of(p));
-    } else {
-      run_map(on, gradient_map<gradient_of::softmax, In, Out>::of(p));
-    }
   });
 }
 
@@ -117,7 +83,6 @@ void run_as(executor& on, const core::backward_problem& p) {
   template bool reads_edits<In>(const core::normalize_problem&);       \
   template bool reads_edits<In>(const core::fold_problem&);            \
   template void run_as<In>(executor&, const core::row_problem&);       \
-  template void run_as<In>(executor&, const core::backward_problem&);  \
   template void run_as<In>(executor&, const core::normalize_problem&); \
   template void run_as<In>(executor&, const core::fold_problem&);      \
   }                                                                    \

@@ -21,7 +21,7 @@ bool reads_edits(const core::normalize_problem& p);
 template <class In>
 bool reads_edits(const core::fold_problem& p);
 
-/// rows.inl and topk.inl.
+/// rows.inl, gradients.inl and topk.inl.
 template <class In>
 void run_as(executor& on, const core::row_problem& p);
 template <class In>
@@ -32,6 +32,18 @@ template <class In>
 void run_as(executor& on, const core::fold_problem& p);
 template <class In>
 void run_as(executor& on, const core::topk_problem& p);
+
+/// What softmax.inl needs of a problem that has reads_edits, or no edits.
+struct softmax_rows {
+  const const_matrix_ref& x;
+  const core::edits& edits;
+  double scale;
+  const matrix_ref& y;
+  empty_row policy;
+  const void* states = nullptr;  ///< of the rows, if they are given
+};
+template <class In, bool log>
+void run_softmax_as(executor& on, const softmax_rows& rows);
 
 /// edit.inl: what core::edited_run asks for.
 void edit(executor& on, const const_matrix_ref& x, const core::edits& edits, const matrix_ref& to,

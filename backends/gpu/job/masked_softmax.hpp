@@ -47,5 +47,18 @@ struct masked_softmax_fold : softmax_fold<In> {
   }
 };
 
+/// Calls body with the fold of x's rows, with their edits if there are any.
+template <class In, class Body>
+void with_fold(const core::edits& edits, const const_matrix_ref& x, double scale,
+               const Body& body) {
+  const auto fold = softmax_fold<In>::of(x, scale);
+  if constexpr (sizeof(In) <= 4) {
+    if (edits.any()) {
+      return body(masked_softmax_fold<In>::of(fold, edits));
+    }
+  }
+  body(fold);
+}
+
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold::gpu

@@ -1,6 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-#include "unsupported.hpp"
-
-#include <gpu/rows.inl>
-
-SOFTFOLD_GPU_ROWS(float);
