@@ -8,10 +8,20 @@ inline namespace SOFTFOLD_BACKEND {
 
 template <class In, class Shape>
 void run_few(executor& on, const core::attention_problem& p) {
-  const auto parts =
-      parts_of<float>(on, p, chunk_length::most_chunks(p.most_keys()), 0, Shape::rows);
-  launch_parts<Shape>(on, p, parts, attention_few<In, Shape>);
+  // Results are made of states, also of a single one, whose code has few registers to spare.
+  const auto parts = parts_of<float>(
+      on, p, std::max<std::int64_t>(2, chunk_length::most_chunks(p.most_keys())), 0, Shape::rows);
+  const std::int64_t units = p.q.batches * p.k.heads * parts.blocks * parts.chunks;
+  const std::int64_t at_once = std::int64_t{on.properties.multiprocessors} * Shape::resident;
+  launch_shared(on.stream, attention_few<In, Shape>, std::min(units, at_once), Shape::threads,
+                Shape::shared_bytes, p, parts, attention_way::of(p));
   combine_chunks<In>(on, p, parts);
+}
+template <class In, int rows>
+void run_few_of(executor& on, const core::attention_problem& p, std::int64_t dims) {
+  dims <= 64    ? run_few<In, few_shape<64, rows, 4, 4, 2>>(on, p)
+  : dims <= 128 ? run_few<In, few_shape<128, rows, 4, rows == 8 ? 3 : 2, 2>>(on, p)
+                : run_few<In, few_shape<256, rows, 2, rows == 8 ? 3 : 2, 2>>(on, p);
 }
 template <class In, class Shape>
 void run_tiles(executor& on, const core::attention_problem& p, std::int64_t chunk_keys) {
@@ -35,9 +45,7 @@ bool run_by_matrix_unit(executor& on, const core::attention_problem& p) {
   constexpr std::int64_t few = 16;
   constexpr std::int64_t some = 256;
   if (rows <= few) {
-    dims <= 64    ? run_few<In, few_shape<64, 4, 4, 2>>(on, p)
-    : dims <= 128 ? run_few<In, few_shape<128, 4, 3, 2>>(on, p)
-                  : run_few<In, few_shape<256, 2, 3, 2>>(on, p);
+    rows <= 8 ? run_few_of<In, 8>(on, p, dims) : run_few_of<In, 16>(on, p, dims);
     return true;
   }
   const std::int64_t chunk_keys = rows <= some ? 1024 : 0;

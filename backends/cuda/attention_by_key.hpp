@@ -32,8 +32,8 @@ struct carried_sum {
 template <class In>
 __device__ __noinline__ void attend_by_key(const core::attention_problem& p,
                                            const attention_parts<float>& parts, int rows_of_block,
-                                           int row_of_block, key_range keys) {
-  const attention_block block = attention_block::of(p, parts, rows_of_block);
+                                           int block_number, int row_of_block, key_range keys) {
+  const attention_block block = attention_block::of(p, parts, rows_of_block, block_number);
   const std::int64_t number = block.first_row + row_of_block;
   constexpr int most_values = core::most_attention_dim / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// attention of at most 16 rows for a key head by the matrix unit: what decides is how fast keys
-/// and values are read. A block has a chunk of the keys, whose warps in turn have 16 of them, which
-/// they read some steps ahead, without a word to each other before the end.
+/// and values are read. There are as many blocks as a device has at once, and they stay: each has
+/// one chunk of keys after the other, of which its warps in turn have 16, which they read some
+/// steps ahead, into the next chunk while they end one.
 #pragma once
 
 #include "attention_products.hpp"
@@ -12,199 +13,348 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// Keys of a chunk, by what a sequence has itself: many are more work than there are blocks for,
-/// and few chunks are less to combine.
-struct chunk_length {
-  static constexpr int few = 512;
-  static constexpr int many = 2048;
-  static constexpr std::int64_t most_for_few = 8192;
-
-  SOFTFOLD_HD static int of(std::int64_t keys) { return keys <= most_for_few ? few : many; }
-  /// Chunks of a sequence of at most so many keys.
-  static std::int64_t most_chunks(std::int64_t keys) {
-    const std::int64_t of_few = divide_up(keys < most_for_few ? keys : most_for_few, few);
-    const std::int64_t of_many = keys <= most_for_few ? 0 : divide_up(keys, many);
-    return of_few > of_many ? of_few : of_many;
-  }
-};
-
-/// Dimensions, rounded up; warps of a block; steps that a warp's copies are ahead; blocks on a
-/// multiprocessor.
-template <int dims_, int warps_, int steps_, int resident_>
+/// Dimensions and rows, rounded up; warps of a block; steps that a warp's copies are ahead; blocks
+/// on a multiprocessor.
+template <int dims_, int rows_, int warps_, int steps_, int resident_>
 struct few_shape {
   static constexpr int dims = dims_;
+  static constexpr int rows = rows_;
   static constexpr int warps = warps_;
   static constexpr int steps = steps_;
   static constexpr int resident = resident_;
   static constexpr int threads = 32 * warps;
-  static constexpr int groups = 1;
-  static constexpr int rows = 16;
   static constexpr int keys = 16;
   static constexpr int turn_keys = warps * keys;
-  static_assert(chunk_length::few % turn_keys == 0);
   using tile = matrix_tile<dims>;
 
   static constexpr int tile_bytes = tile::bytes(keys);
-  static constexpr int ring_bytes = 2 * steps * tile_bytes;  ///< of a warp
-  static constexpr int shared_bytes = warps * ring_bytes;
+  static constexpr int step_bytes = 2 * tile_bytes;
+  static constexpr int ring_bytes = steps * step_bytes;  ///< of a warp
+  static constexpr int query_bytes = tile::bytes(rows);  ///< of a unit; there are two at a time
+  static constexpr int shared_bytes = warps * ring_bytes + 2 * query_bytes;
+  static_assert(rows * dims * static_cast<int>(sizeof(float)) <= step_bytes);
 };
 
-/// What warps tell each other at the end; their weighted sums stand where their rings were.
+/// The chunks there are, in the order of their work. Where sequences have lengths of their own only
+/// chunks that have keys count, if sequences are not too many to count.
+class few_units {
+ public:
+  static constexpr int most_counted = 512;
+  /// The first chunk of each block of rows of a key head, and of the next head.
+  using starts_memory = int[most_counted + 1];
+
+  /// By all threads of the block; a barrier.
+  template <class Shape>
+  __device__ static few_units of(const core::attention_problem& p,
+                                 const attention_parts<float>& parts, starts_memory& starts) {
+    few_units u{};
+    u.heads_ = static_cast<std::uint32_t>(p.k.heads);
+    u.blocks_ = static_cast<std::uint32_t>(parts.blocks);
+    u.chunks_ = static_cast<std::uint32_t>(parts.chunks);
+    u.places_ = static_cast<int>(p.q.batches) * static_cast<int>(parts.blocks);
+    const bool differ = p.options.key_lengths.data != nullptr || p.is_packed();
+    if (!differ || u.places_ > most_counted) {
+      u.count_ = u.places_ * static_cast<int>(u.heads_ * u.chunks_);
+      return u;
+    }
+    const auto thread = static_cast<int>(threadIdx.x);
+    for (int i = thread; i < u.places_; i += Shape::threads) {
+      const auto block = attention_block::of(p, parts, Shape::rows,
+                                             u.block_of(static_cast<std::uint32_t>(i), 0, 0));
+      starts[i + 1] = block.first_row < block.all_rows ? parts.chunks_of(p, block.in) : 0;
+    }
+    __syncthreads();
+    if (thread < 32) {
+      int before = 0;
+      for (int i = 0; i < u.places_; i += 32) {
+        int sum = i + thread < u.places_ ? starts[i + thread + 1] : 0;
+#pragma unroll
+        for (int distance = 1; distance < 32; distance *= 2) {
+          const int other = __shfl_up_sync(0xffffffffU, sum, distance);
+          sum += thread >= distance ? other : 0;
+        }
+        sum += before;
+        if (i + thread < u.places_) {
+          starts[i + thread + 1] = sum;
+        }
+        before = __shfl_sync(0xffffffffU, sum, 31);
+      }
+      starts[0] = 0;
+    }
+    __syncthreads();
+    u.starts_ = starts;
+    u.count_ = starts[u.places_] * static_cast<int>(u.heads_);
+    return u;
+  }
+
+  [[nodiscard]] __device__ int count() const { return count_; }
+
+  /// The number of a unit's block for attention_block::of.
+  [[nodiscard]] __device__ int block_of(int unit) const {
+    if (starts_ == nullptr) {
+      return unit;
+    }
+    const auto of_head = static_cast<int>(static_cast<std::uint32_t>(unit) / heads_);
+    int low = 0;
+    int high = places_;
+    while (high - low > 1) {
+      const int middle = (low + high) / 2;
+      (starts_[middle] <= of_head ? low : high) = middle;
+    }
+    const int first = starts_[low];
+    const auto chunks = static_cast<std::uint32_t>(starts_[low + 1] - first);
+    const auto own = static_cast<std::uint32_t>(unit) - static_cast<std::uint32_t>(first) * heads_;
+    return block_of(static_cast<std::uint32_t>(low), own / chunks, own % chunks);
+  }
+
+ private:
+  [[nodiscard]] __device__ int block_of(std::uint32_t place, std::uint32_t head,
+                                        std::uint32_t chunk) const {
+    const std::uint32_t batch = place / blocks_;
+    return static_cast<int>(((batch * heads_ + head) * blocks_ + place % blocks_) * chunks_ +
+                            chunk);
+  }
+
+  std::uint32_t heads_;
+  std::uint32_t blocks_;
+  std::uint32_t chunks_;
+  int places_;
+  int count_;
+  const int* starts_;  ///< or null: all are alike
+};
+
+/// A chunk of keys, as one of a block's warps has it.
+struct few_unit {
+  int block;           ///< for attention_block::of
+  int rows;            ///< that exist; 0: nothing is to be done
+  std::int64_t place;  ///< of the first row's state
+  int first;           ///< the warp's
+  int end;
+  int all_first;  ///< keys that all rows have
+  int all_end;
+};
+
+/// What a warp's lanes tell each other: of the unit whose products they make, and of the next one,
+/// whose keys they may be reading.
+struct few_warp_memory {
+  few_unit units[2];
+  key_range ranges[2][16];
+
+  /// By all lanes.
+  template <class Shape>
+  __device__ void set(int at, const core::attention_problem& p, const attention_parts<float>& parts,
+                      const attention_block& block, int number) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    const std::int64_t live = block.in.live_keys(p);
+    const int length = chunk_length::of(live);
+    const auto past = static_cast<int>(live);
+    const std::int64_t from = block.chunk * length;
+    const int begin = from < past ? static_cast<int>(from) : past;
+    const int end = past - begin < length ? past : begin + length;
+    const std::int64_t left = block.all_rows - block.first_row;
+    few_unit unit{number,
+                  left < Shape::rows ? static_cast<int>(left) : Shape::rows,
+                  block.place(p, block.first_row),
+                  0,
+                  0,
+                  0,
+                  0};
+    key_range own{begin, begin};
+    if (unit.rows <= 0 || begin == end) {
+      unit.rows = 0;  // what a packed sequence leaves, or a sequence has not
+    } else {
+      own = key_range::of(block.row<float>(p, block.row_at(lane % Shape::rows)), begin, end);
+    }
+    const bool is_live = own.first < own.end;
+    if (ballot(is_live) != 0) {
+      // The warps read in turn, so that what a block reads at a time is together.
+      unit.first = __reduce_min_sync(0xffffffffU, is_live ? own.first : end) / Shape::turn_keys *
+                       Shape::turn_keys +
+                   warp * Shape::keys;
+      unit.end = __reduce_max_sync(0xffffffffU, is_live ? own.end : begin);
+    }
+    unit.all_first = __reduce_max_sync(0xffffffffU, own.first);
+    unit.all_end = __reduce_min_sync(0xffffffffU, own.end);
+    synchronize_warp();
+    if (lane < Shape::rows) {
+      ranges[at][lane] = own;
+    }
+    if (lane == 0) {
+      units[at] = unit;
+    }
+    synchronize_warp();
+  }
+};
+
+/// What the warps of a block tell each other at the end of a unit.
 template <class Shape>
 struct few_memory {
-  static constexpr int row_floats = Shape::dims + 4;  // rows begin at different banks
-  static_assert(Shape::rows * row_floats * static_cast<int>(sizeof(float)) <= Shape::ring_bytes);
-
-  key_range ranges[Shape::rows];
   float max[Shape::warps][Shape::rows];
   double sum[Shape::warps][Shape::rows];
+  const float* sums[Shape::warps];
 };
 
-/// Rows of a block: as a rule all of the key head.
-template <class Shape>
-__device__ inline int rows_of(const attention_block& block) {
-  const std::int64_t left = block.all_rows - block.first_row;
-  return left < Shape::rows ? static_cast<int>(left) : Shape::rows;
-}
-
+/// A warp's rows: maxima, sums and weighted sums. Keys, and then the values' dimensions, are the
+/// rows of the matrix unit's products, of which there have to be 16, and queries the columns, 8 to
+/// a group: a lane has, g = lane / 4 and t = lane % 4, of queries 2 t and the next keys g and
+/// g + 8, and of each 16 dimensions g and g + 8.
 template <class In, class Shape>
-__global__ void __launch_bounds__(Shape::threads, Shape::resident)
-    attention_few(const __grid_constant__ core::attention_problem p,
-                  const __grid_constant__ attention_parts<float> parts, const attention_way way) {
-  __shared__ few_memory<Shape> memory;
-  __shared__ block16 query_memory[Shape::tile::bytes(Shape::rows) / 16];
-  unsigned char* const shared = dynamic_shared_memory();
-  const auto thread = static_cast<int>(threadIdx.x);
-  const int lane = thread % 32;
-  const int warp = thread / 32;
-  let_next_begin();
+struct few_rows {
+  static constexpr int groups = Shape::rows / 8;
 
-  const attention_block block = attention_block::of(p, parts, Shape::rows);
-  if (block.first_row >= block.all_rows) {
-    return;  // a packed sequence leaves a block
-  }
-  const core::attention_sequence& in = block.in;
-  const int rows_here = rows_of<Shape>(block);
-  const std::int64_t live_keys = in.live_keys(p);
-  const int chunk_keys = chunk_length::of(live_keys);
-  const auto past = static_cast<int>(live_keys);
-  const std::int64_t chunk_first = block.chunk * chunk_keys;
-  const int chunk_begin = chunk_first < past ? static_cast<int>(chunk_first) : past;
-  const int chunk_past = past - chunk_begin < chunk_keys ? past : chunk_begin + chunk_keys;
-  if (chunk_begin == chunk_past && parts.chunks > 1) {
-    if (thread < rows_here) {
-      parts.states[block.place(p, block.first_row + thread)] = {-infinity<double>, 0};
-    }
-    return;  // a sequence that is shorter than others has no such chunk
-  }
-  const auto queries = static_cast<std::uint32_t>(__cvta_generic_to_shared(query_memory));
-  {
-    using copy = tile_copy<typename Shape::tile, Shape::threads>;
-    const copy query_copy = copy::of(p.q.dim, way.in_pieces, thread);
-#pragma unroll 1
-    for (int r = query_copy.first_row; r < Shape::rows; r += copy::rows_a_turn) {
-      query_copy.copy_row(queries, r, block.query<In>(p, block.row_at(r)), r < rows_here);
-    }
-    end_copies();
-  }
-  // Keys of the warp that some rows have, and that all have. Every warp finds out by itself, and
-  // begins to read.
-  const key_range own_row =
-      key_range::of(block.row<float>(p, block.row_at(lane % Shape::rows)), chunk_begin, chunk_past);
-  if (thread < Shape::rows) {
-    memory.ranges[thread] = own_row;
-  }
-  const bool own_live = own_row.first < own_row.end;
-  int first = __reduce_min_sync(0xffffffffU, own_live ? own_row.first : chunk_past);
-  const int end = __reduce_max_sync(0xffffffffU, own_live ? own_row.end : chunk_begin);
-  const bool is_empty = first >= end;
-  const int all_first = __reduce_max_sync(0xffffffffU, own_row.first);
-  const int all_end = __reduce_min_sync(0xffffffffU, own_row.end);
-  // The warps read in turn, so that what a block reads at a time is together.
-  first = first / Shape::turn_keys * Shape::turn_keys + warp * Shape::keys;
+  float o[groups][Shape::dims / 16][4];
+  float max[groups][2];
+  carried_sum sum[groups][2];
 
-  using copy = tile_copy<typename Shape::tile, 32>;
-  const copy key_copy = copy::of(p.k.dim, way.in_pieces, lane);
-  const copy value_copy = copy::of(p.v.dim, way.in_pieces, lane);
-  const In* k = block.token<In>(p.k, first);
-  const In* v = block.token<In>(p.v, first);
-  const std::uint32_t ring =
-      static_cast<std::uint32_t>(__cvta_generic_to_shared(shared)) + warp * Shape::ring_bytes;
-  int loaded = first;
-  std::uint32_t load_place = 0;
-  const auto load = [&] {
-    if (loaded < end) {
-      const std::uint32_t to = ring + load_place * 2 * Shape::tile_bytes;
-      key_copy.template copy_rows<Shape::keys>(to, k, p.k.token_stride, end - loaded);
-      value_copy.template copy_rows<Shape::keys>(to + Shape::tile_bytes, v, p.v.token_stride,
-                                                 end - loaded);
-      k += Shape::turn_keys * p.k.token_stride;
-      v += Shape::turn_keys * p.v.token_stride;
-      loaded += Shape::turn_keys;
-      load_place = load_place + 1 == Shape::steps ? 0 : load_place + 1;
-    }
-    end_copies();
-  };
+  __device__ void clear() {
 #pragma unroll
-  for (int i = 0; i < Shape::steps - 1; ++i) {
-    load();
-  }
-  wait_for_copies_but<Shape::steps - 1>();
-  __syncthreads();  // the queries and the ranges are there
-
-  warp_rows<In, 1, Shape::dims / 8> rows;
-  rows.clear();
-  std::uint32_t place = 0;
-#pragma unroll 1
-  for (int begin = first; begin < end; begin += Shape::turn_keys) {
-    load();
-    wait_for_copies_but<Shape::steps - 1>();
-    synchronize_warp();
-    const std::uint32_t keys = ring + place * 2 * Shape::tile_bytes;
-    place = place + 1 == Shape::steps ? 0 : place + 1;
-    float s[1][Shape::keys / 8][4];
-    multiply_keys<In, Shape>(queries, keys, s);
-    if (way.edited) {
-      edit_scores(p, parts, Shape::rows, 0, begin, s[0]);
-    }
-    if (begin < all_first || begin + Shape::keys > all_end) {
+    for (int g = 0; g < groups; ++g) {
 #pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        mask_scores(memory.ranges[8 * h + lane / 4], begin, h, s[0]);
+      for (int i = 0; i < Shape::dims / 4; ++i) {
+        o[g][i / 4][i % 4] = 0;
+      }
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        max[g][j] = -infinity<float>;
+        sum[g][j] = {};
       }
     }
-    std::uint32_t weights[1][Shape::keys / 16][4];
-    float factor[1][2];
-    rows.weigh(s, way.unit_2, factor);
-    pack_weights<In>(s, weights);
-    add_values<In, Shape>(rows, keys + Shape::tile_bytes, weights, factor);
-    synchronize_warp();
   }
 
-  // The warps' states in their order.
-  auto* const sums = reinterpret_cast<float*>(shared + warp * Shape::ring_bytes);
-  constexpr int row_floats = few_memory<Shape>::row_floats;
+  /// Products of a tile's keys with the queries.
+  __device__ static void multiply(std::uint32_t keys, std::uint32_t queries,
+                                  float (&s)[groups][4]) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    float own[2][groups][4];  // two sums, which do not wait for each other
 #pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    double whole = rows.sum[0][h].whole();
-    whole += shuffle_xor(whole, 1);
-    whole += shuffle_xor(whole, 2);
-    const int row = 8 * h + lane / 4;
-    if (lane % 4 == 0) {
-      memory.max[warp][row] = rows.max[0][h];
-      memory.sum[warp][row] = whole;
+    for (int i = 0; i < 8 * groups; ++i) {
+      own[i / (4 * groups)][i / 4 % groups][i % 4] = 0;
     }
 #pragma unroll
-    for (int c = 0; c < Shape::dims / 8; ++c) {
-      *reinterpret_cast<float2*>(sums + row * row_floats + 8 * c + lane % 4 * 2) =
-          make_float2(rows.o[0][c][2 * h], rows.o[0][c][2 * h + 1]);
+    for (int d = 0; d < Shape::dims / 16; d += 2) {
+      std::uint32_t k[2][4];
+      std::uint32_t q[groups][4];
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        load_matrices(k[i], keys + Shape::tile::at(lane % 16, 2 * (d + i) + lane / 16));
+      }
+#pragma unroll
+      for (int g = 0; g < groups; ++g) {
+        load_matrices(q[g], queries + Shape::tile::at(8 * g + lane % 8, 2 * d + lane / 8));
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          multiply_add<In>(own[i][g], k[i], q[g][2 * i], q[g][2 * i + 1]);
+        }
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < 4 * groups; ++i) {
+      s[i / 4][i % 4] = own[0][i / 4][i % 4] + own[1][i / 4][i % 4];
     }
   }
-  __syncthreads();
+
+  /// Scores to weights, and their maxima and sums to the rows'; `factor` is what the rows' earlier
+  /// weighted sums become multiplied with.
+  __device__ void weigh(float (&s)[groups][4], float unit_2, float (&factor)[groups][2]) {
+#pragma unroll
+    for (int g = 0; g < groups; ++g) {
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        const float before = max[g][j];
+        float top = fmaxf(before, fmaxf(s[g][j], s[g][2 + j]));
+#pragma unroll
+        for (int distance = 4; distance < 32; distance *= 2) {
+          top = fmaxf(top, shuffle_xor(top, distance));
+        }
+        const float anchor = top == -infinity<float> ? 0.0F : top;
+        factor[g][j] = before == top ? 1.0F : fast_exp2((before - anchor) * unit_2);
+        max[g][j] = top;
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          float& own = s[g][2 * h + j];
+          own =
+              weight_exponent<In> == 0
+                  ? fast_exp2((own - anchor) * unit_2)
+                  : fast_exp2(fmaf(own - anchor, unit_2, static_cast<float>(weight_exponent<In>)));
+        }
+        sum[g][j].add(factor[g][j], s[g][j] + s[g][2 + j]);
+      }
+    }
+  }
+
+  /// The weighted values of a tile. They are added up by themselves first: the matrix unit does not
+  /// round, it cuts off, which would show after many tiles.
+  __device__ void add_values(std::uint32_t values, const float (&s)[groups][4],
+                             const float (&factor)[groups][2]) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    std::uint32_t weights[groups][2];
+#pragma unroll
+    for (int g = 0; g < groups; ++g) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        weights[g][h] =
+            transposed(std::is_same_v<In, half> ? to_half_pair(s[g][2 * h], s[g][2 * h + 1])
+                                                : to_bfloat16_pair(s[g][2 * h], s[g][2 * h + 1]));
+      }
+    }
+#pragma unroll
+    for (int c = 0; c < Shape::dims / 16; ++c) {
+      std::uint32_t v[4];
+      load_transposed(v, values + Shape::tile::at(lane % 8 + lane / 16 * 8, 2 * c + lane / 8 % 2));
+#pragma unroll
+      for (int g = 0; g < groups; ++g) {
+        float own[4] = {0, 0, 0, 0};
+        multiply_add<In>(own, v, weights[g][0], weights[g][1]);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          o[g][c][i] = fmaf(o[g][c][i], factor[g][i % 2], own[i]);
+        }
+      }
+    }
+  }
+
+  /// To what the block's warps combine; the weighted sums to `sums`, rows of Shape::dims.
+  __device__ void hand_over(few_memory<Shape>& memory, float* sums) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+#pragma unroll
+    for (int g = 0; g < groups; ++g) {
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        double whole = sum[g][j].whole();
+#pragma unroll
+        for (int distance = 4; distance < 32; distance *= 2) {
+          whole += shuffle_xor(whole, distance);
+        }
+        const int row = 8 * g + lane % 4 * 2 + j;
+        if (lane / 4 == 0) {
+          memory.max[warp][row] = max[g][j];
+          memory.sum[warp][row] = whole;
+        }
+#pragma unroll
+        for (int i = 0; i < Shape::dims / 8; ++i) {
+          sums[row * Shape::dims + 8 * i + lane / 4] = o[g][i / 2][i % 2 * 2 + j];
+        }
+      }
+    }
+  }
+};
+
+/// The states of a unit's rows, of those of the warps in their order; a row by a warp. `sums`: of
+/// each warp, as far as it has any.
+template <class In, class Shape>
+__device__ inline void write_states(const core::attention_problem& p,
+                                    const attention_parts<float>& parts, const attention_way& way,
+                                    const few_unit& unit, const key_range* ranges,
+                                    const few_memory<Shape>& memory) {
+  // Weights and so both sums are 2^weight_exponent times what they mean.
   constexpr float one = weight_exponent<In> == 0 ? 1.0F : 0x1p-15F;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
   const auto v_dim = static_cast<int>(p.v.dim);
 #pragma unroll 1
-  for (int row = warp; row < rows_here; row += Shape::warps) {
+  for (int row = warp; row < unit.rows; row += Shape::warps) {
     float top = -infinity<float>;
 #pragma unroll
     for (int w = 0; w < Shape::warps; ++w) {
@@ -215,56 +365,213 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
 #pragma unroll
     for (int w = 0; w < Shape::warps; ++w) {
       const float max = memory.max[w][row];
-      factors[w] = max == top                ? 1.0F
-                   : max == -infinity<float> ? 0.0F
-                                             : fast_exp2((max - top) * way.unit_2);
+      factors[w] = max == -infinity<float> ? 0.0F
+                   : max == top            ? 1.0F
+                                           : fast_exp2((max - top) * way.unit_2);
       sum += memory.sum[w][row] * static_cast<double>(factors[w]);
     }
     sum *= static_cast<double>(one);
     const float max = top * way.unit;
-    const auto weighted = [&](int column) {
+    if (lane == 0) {
+      parts.states[unit.place + row] = {static_cast<double>(max), sum};
+    }
+    bool by_key = max == infinity<float> || (max == -infinity<float> && top != max);
+    float* const to = parts.weighted + (unit.place + row) * v_dim;
+#pragma unroll 1
+    for (int column = lane; column < v_dim; column += 32) {
       float whole = 0;
 #pragma unroll
       for (int w = 0; w < Shape::warps; ++w) {
-        const float own = reinterpret_cast<const float*>(
-            shared + w * Shape::ring_bytes)[row * row_floats + column];
-        whole += factors[w] == 0 ? 0.0F : own * factors[w];
+        if (factors[w] != 0) {
+          whole += memory.sums[w][row * Shape::dims + column] * factors[w];
+        }
       }
-      return whole;
-    };
-    bool by_key = max == infinity<float> || (max == -infinity<float> && top != max);
-    if (parts.chunks > 1) {
-      const std::int64_t place_of_row = block.place(p, block.first_row + row);
-      if (lane == 0) {
-        parts.states[place_of_row] = {static_cast<double>(max), sum};
-      }
-      for (int column = lane; column < (is_empty ? 0 : v_dim); column += 32) {
-        const float own = weighted(column);
-        by_key = by_key || (own != own && sum == sum);
-        parts.weighted[place_of_row * v_dim + column] = own * one;
-      }
-    } else {
-      const auto at = head_and_token::of(p, block.key_head, block.first_row + row);
-      const std::int64_t head = at.head;
-      const std::int64_t token = in.first_query + at.token;
-      const auto finish = core::attention_finish<float>::of(
-          p, head, core::public_state(max, static_cast<float>(sum)));
-      if (lane == 0) {
-        core::write_attention_state(p, in.batch, head, token, finish.both.whole);
-      }
-      auto output = attention_output<float>::of(p, finish);
-      output.factor *= one;
-      const std::int64_t to = core::offset_of(p.out, in.batch, head, token);
-      for (int column = lane; column < v_dim; column += 32) {
-        const float own = weighted(column);
-        by_key = by_key || (own != own && sum == sum);
-        store_value<In>(p.out, to + column, output(own));
-      }
+      by_key = by_key || (whole != whole && sum == sum);
+      to[column] = whole * one;
     }
     if (ballot(by_key) != 0) {
       synchronize_warp();
-      attend_by_key<In>(p, parts, Shape::rows, row, memory.ranges[row]);
+      attend_by_key<In>(p, parts, Shape::rows, unit.block, row, ranges[row]);
     }
+  }
+}
+
+/// Products of a lane's keys to the scores they become: out of registers, which have no index, and
+/// back.
+template <int groups>
+__device__ inline void edit_scores(const core::attention_problem& p,
+                                   const attention_parts<float>& parts, int block, int begin,
+                                   float (&s)[groups][4]) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+  for (int g = 0; g < groups; ++g) {
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      float products[2] = {s[g][j], s[g][2 + j]};
+      edit_scores(p, parts, 8 * groups, block, 8 * g + lane % 4 * 2 + j, begin + lane / 4, 1,
+                  products, 2);
+      s[g][j] = products[0];
+      s[g][2 + j] = products[1];
+    }
+  }
+}
+
+/// Scores of keys that a query has not become those of no key.
+template <int groups>
+__device__ inline void mask_scores(const key_range* ranges, int begin, float (&s)[groups][4]) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+  for (int i = 0; i < 4 * groups; ++i) {
+    const key_range row = ranges[i / 4 * 8 + lane % 4 * 2 + i % 2];
+    const int key = begin + lane / 4 + i % 4 / 2 * 8;
+    float& score = s[i / 4][i % 4];
+    score = key >= row.first && key < row.end ? score : -infinity<float>;
+  }
+}
+
+/// The queries of a unit to a tile, in turn by the block's warps.
+template <class In, class Shape>
+__device__ inline void load_queries(const core::attention_problem& p, const attention_block& block,
+                                    int rows, bool in_pieces, std::uint32_t tile) {
+  using copy = tile_copy<typename Shape::tile, 32>;
+  const auto thread = static_cast<int>(threadIdx.x);
+  const copy own = copy::of(p.q.dim, in_pieces, thread % 32);
+#pragma unroll 1
+  for (int row = thread / 32 * copy::rows_a_turn + own.first_row; row < Shape::rows;
+       row += Shape::warps * copy::rows_a_turn) {
+    own.copy_row(tile, row, block.query<In>(p, block.row_at(row)), row < rows);
+  }
+}
+
+template <class In, class Shape>
+__global__ void __launch_bounds__(Shape::threads, Shape::resident)
+    attention_few(const __grid_constant__ core::attention_problem p,
+                  const __grid_constant__ attention_parts<float> parts, const attention_way way) {
+  __shared__ few_units::starts_memory starts;
+  __shared__ few_warp_memory warps[Shape::warps];
+  __shared__ few_memory<Shape> memory;
+  unsigned char* const shared = dynamic_shared_memory();
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  let_next_begin();
+  const auto all = few_units::of<Shape>(p, parts, starts);
+  few_warp_memory& own = warps[warp];
+  unsigned char* const ring_memory = shared + warp * Shape::ring_bytes;
+  const auto ring = static_cast<std::uint32_t>(__cvta_generic_to_shared(ring_memory));
+  const auto queries = static_cast<std::uint32_t>(
+      __cvta_generic_to_shared(shared + Shape::warps * Shape::ring_bytes));
+  using copy = tile_copy<typename Shape::tile, 32>;
+  const copy key_copy = copy::of(p.k.dim, way.in_pieces, lane);
+  const copy value_copy = copy::of(p.v.dim, way.in_pieces, lane);
+
+  // Units that have begun to be read.
+  int next = static_cast<int>(blockIdx.x);
+  int opened = 0;
+  // What is read next, and how many steps the ring holds.
+  const In* k = nullptr;
+  const In* v = nullptr;
+  int read = 0;
+  int read_end = 0;
+  int read_place = 0;
+  int held = 0;
+  const auto fill = [&](int done) {
+    synchronize_warp();  // lanes that went different ways would copy by parts of sectors
+#pragma unroll 1
+    while (held < Shape::steps) {
+      if (read < read_end) {
+        const std::uint32_t to = ring + static_cast<std::uint32_t>(read_place * Shape::step_bytes);
+        key_copy.template copy_rows<Shape::keys>(to, k, p.k.token_stride, read_end - read);
+        value_copy.template copy_rows<Shape::keys>(to + Shape::tile_bytes, v, p.v.token_stride,
+                                                   read_end - read);
+        end_copies();
+        k += Shape::turn_keys * p.k.token_stride;
+        v += Shape::turn_keys * p.v.token_stride;
+        read += Shape::turn_keys;
+        read_place = read_place + 1 == Shape::steps ? 0 : read_place + 1;
+        ++held;
+      } else if (next < all.count() && opened - done < 2) {
+        const int number = all.block_of(next);
+        const attention_block block = attention_block::of(p, parts, Shape::rows, number);
+        own.template set<Shape>(opened % 2, p, parts, block, number);
+        read = own.units[opened % 2].first;
+        read_end = own.units[opened % 2].end;
+        k = block.token<In>(p.k, read);
+        v = block.token<In>(p.v, read);
+        load_queries<In, Shape>(
+            p, block, own.units[opened % 2].rows, way.in_pieces,
+            queries + static_cast<std::uint32_t>(opened % 2 * Shape::query_bytes));
+        next += static_cast<int>(gridDim.x);
+        ++opened;
+      } else {
+        break;
+      }
+    }
+  };
+  const auto wait_for_step = [&] {
+    if (held == Shape::steps) {
+      wait_for_copies_but<Shape::steps - 1>();
+    } else if (held == Shape::steps - 1) {
+      wait_for_copies_but<Shape::steps - 2>();
+    } else {
+      wait_for_copies_but<0>();
+    }
+  };
+
+  few_rows<In, Shape> rows;
+  int place = 0;
+  int done = 0;
+#pragma unroll 1
+  for (int i = static_cast<int>(blockIdx.x); i < all.count(); i += static_cast<int>(gridDim.x)) {
+    fill(done);
+    const few_unit unit = own.units[done % 2];
+    const std::uint32_t own_queries =
+        queries + static_cast<std::uint32_t>(done % 2 * Shape::query_bytes);
+    // The warp's part of the queries comes with its first step.
+    if (unit.first < unit.end) {
+      wait_for_step();
+    } else {
+      end_copies();
+      wait_for_copies_but<0>();
+    }
+    __syncthreads();
+    rows.clear();
+    float* sums = nullptr;
+#pragma unroll 1
+    for (int begin = unit.first; begin < unit.end; begin += Shape::turn_keys) {
+      fill(done);
+      wait_for_step();
+      synchronize_warp();
+      const std::uint32_t keys = ring + static_cast<std::uint32_t>(place * Shape::step_bytes);
+      float s[Shape::rows / 8][4];
+      rows.multiply(keys, own_queries, s);
+      if (way.edited) {
+        edit_scores(p, parts, unit.block, begin, s);
+      }
+      if (begin < unit.all_first || begin + Shape::keys > unit.all_end) {
+        mask_scores(own.ranges[done % 2], begin, s);
+      }
+      float factor[Shape::rows / 8][2];
+      rows.weigh(s, way.unit_2, factor);
+      rows.add_values(keys + Shape::tile_bytes, s, factor);
+      synchronize_warp();
+      sums = reinterpret_cast<float*>(ring_memory + place * Shape::step_bytes);
+      place = place + 1 == Shape::steps ? 0 : place + 1;
+      --held;
+    }
+    // The weighted sums stand where the last step was, which is not read into before the barrier.
+    if (sums != nullptr) {
+      rows.hand_over(memory, sums);
+    } else if (lane < Shape::rows) {
+      memory.max[warp][lane] = -infinity<float>;
+      memory.sum[warp][lane] = 0;
+    }
+    if (lane == 0) {
+      memory.sums[warp] = sums;
+    }
+    __syncthreads();
+    write_states<In>(p, parts, way, unit, own.ranges[done % 2], memory);
+    ++done;
+    __syncthreads();
   }
 }
 

@@ -102,19 +102,20 @@ __device__ inline void add_values(
   }
 }
 
-/// Products of a lane's row to the scores they become; `products` of keys first_key, the next, 8
-/// further and so on. Not in line: what its caller has in registers is more important.
+/// Products of a row to the scores they become; `products` of keys first_key, the next `near`, and
+/// so on 8 further. Not in line: what its caller has in registers is more important.
 inline __device__ __noinline__ void edit_scores(const core::attention_problem& p,
                                                 const attention_parts<float>& parts,
-                                                int rows_of_block, int row_of_block, int first_key,
+                                                int rows_of_block, int block_number,
+                                                int row_of_block, int first_key, int near,
                                                 float* products, int count) {
-  const attention_block block = attention_block::of(p, parts, rows_of_block);
+  const attention_block block = attention_block::of(p, parts, rows_of_block, block_number);
   const std::int64_t number = block.first_row + row_of_block;
   const std::int64_t last = block.all_rows - 1;
   const core::attention_row<float> row = block.row<float>(p, number < last ? number : last);
 #pragma unroll 1
   for (int i = 0; i < count; ++i) {
-    products[i] = row.score(products[i], first_key + i / 2 * 8 + i % 2);
+    products[i] = row.score(products[i], first_key + i / near * 8 + i % near);
   }
 }
 
@@ -131,8 +132,8 @@ __device__ inline void edit_scores(const core::attention_problem& p,
     for (int i = 0; i < 2 * columns; ++i) {
       products[i] = s[i / 2][2 * h + i % 2];
     }
-    edit_scores(p, parts, rows_of_block, row + lane / 4 + 8 * h, first_key + lane % 4 * 2, products,
-                2 * columns);
+    edit_scores(p, parts, rows_of_block, static_cast<int>(blockIdx.x), row + lane / 4 + 8 * h,
+                first_key + lane % 4 * 2, 2, products, 2 * columns);
 #pragma unroll
     for (int i = 0; i < 2 * columns; ++i) {
       s[i / 2][2 * h + i % 2] = products[i];

@@ -221,7 +221,8 @@ struct warp_rows {
     for (int r = 0; r < 16 * groups; ++r) {
       const unsigned mine = careful >> (r / 8) & (r % 8 == lane / 4 ? 1U : 0U);
       if (ballot(mine != 0) != 0) {
-        attend_by_key<In>(p, parts, rows_of_block, warp_row + r, ranges[warp_row + r]);
+        attend_by_key<In>(p, parts, rows_of_block, static_cast<int>(blockIdx.x), warp_row + r,
+                          ranges[warp_row + r]);
       }
     }
   }

@@ -161,9 +161,10 @@ __device__ inline std::uint32_t to_bfloat16_pair(float low, float high) {
   return pair;
 }
 
-/// A launch's dynamic shared memory, aligned to 16 bytes.
+/// A launch's dynamic shared memory, aligned to 128 bytes: copies from global memory to what is not
+/// come by parts of sectors.
 __device__ inline unsigned char* dynamic_shared_memory() {
-  extern __shared__ block16 dynamic[];
+  extern __shared__ __align__(128) block16 dynamic[];
   return reinterpret_cast<unsigned char*>(dynamic);
 }
 

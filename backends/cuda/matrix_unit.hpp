@@ -2,7 +2,7 @@
 /// \file
 /// The matrix unit of devices of compute capability 8.0 and newer, and what feeds it: products of
 /// 16-bit elements that a warp has in its registers, and tiles of them in shared memory. PTX ISA,
-/// sections "mma", "ldmatrix" and "cp.async".
+/// sections "mma", "ldmatrix", "movmatrix" and "cp.async".
 #pragma once
 
 #include <gpu/contract.hpp>
@@ -49,6 +49,14 @@ __device__ inline void load_transposed(std::uint32_t (&to)[4], std::uint32_t row
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
                : "r"(row)
                : "memory");
+}
+
+/// The transposed matrix of 8 x 8 elements, of which lane l has, and gets, row l / 4, columns 2 (l
+/// % 4) and the next.
+__device__ inline std::uint32_t transposed(std::uint32_t matrix) {
+  std::uint32_t to;
+  asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(to) : "r"(matrix));
+  return to;
 }
 
 /// Copies the first `bytes` of 16 to shared memory, and zeros for the others, while the thread goes

@@ -21,11 +21,15 @@ struct attention_block {
   std::int64_t first_row;  ///< of the rows of the key head
   std::int64_t all_rows;
 
-  /// Where masks end rows' keys the blocks with most of them come first.
   template <class A>
   __device__ static attention_block of(const core::attention_problem& p,
                                        const attention_parts<A>& parts, int rows) {
-    int number = static_cast<int>(blockIdx.x);
+    return of(p, parts, rows, static_cast<int>(blockIdx.x));
+  }
+  /// Where masks end rows' keys the blocks with most of them come first.
+  template <class A>
+  __device__ static attention_block of(const core::attention_problem& p,
+                                       const attention_parts<A>& parts, int rows, int number) {
     forget_origin(number);  // what is found here stays in no registers for a second time
     // A grid has fewer than 2^31 blocks, and so all of these are.
     auto block = static_cast<std::uint32_t>(number);

@@ -13,6 +13,7 @@
 #include <core/attention.hpp>
 #include <core/real_types.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -22,15 +23,46 @@ inline namespace SOFTFOLD_BACKEND {
 
 using core::arithmetic_t;
 
+/// Keys of a chunk, by what a sequence has itself: enough chunks of a short one to keep a device
+/// busy, and few states of a long one.
+struct chunk_length {
+  static constexpr int least = 512;
+  static constexpr int most = 2048;
+  static constexpr std::int64_t wanted = 16;  ///< chunks
+
+  SOFTFOLD_HD static int of(std::int64_t keys) {
+    int length = least;
+    while (length < most && keys > wanted * length) {
+      length *= 2;
+    }
+    return length;
+  }
+  SOFTFOLD_HD static int chunks_of(std::int64_t keys) {
+    const int length = of(keys);
+    return static_cast<int>((keys + length - 1) / length);
+  }
+  /// Chunks of a sequence of at most so many keys.
+  static std::int64_t most_chunks(std::int64_t keys) {
+    return keys <= wanted * least ? chunks_of(keys)
+                                  : std::max<std::int64_t>(wanted, chunks_of(keys));
+  }
+};
+
 /// Where the states of chunks are, if there are several.
 template <class A>
 struct attention_parts {
   max_sum<double>*
-      states;   ///< [chunk][row], rows as batches, key heads, tokens, heads of the group
-  A* weighted;  ///< [chunk][row][v_dim]
-  std::int64_t chunks;
-  std::int64_t chunk_keys;  ///< where all have as many
+      states;           ///< [chunk][row], rows as batches, key heads, tokens, heads of the group
+  A* weighted;          ///< [chunk][row][v_dim]
+  std::int64_t chunks;  ///< of a sequence, at most
+  std::int64_t chunk_keys;  ///< of all chunks; 0: by chunk_length
   std::int64_t blocks;      ///< of rows, for each key head of a batch
+
+  /// Those of them that a sequence has.
+  [[nodiscard]] __device__ int chunks_of(const core::attention_problem& p,
+                                         const core::attention_sequence& in) const {
+    return chunk_keys > 0 ? static_cast<int>(chunks) : chunk_length::chunks_of(in.live_keys(p));
+  }
 };
 
 /// Which query of which head a row of a key head is. Division of 64 bits is slow.
@@ -140,15 +172,16 @@ struct placed_row {
   std::int64_t batch;
   std::int64_t head;
   std::int64_t token;
-  bool exists;  ///< packed sequences may leave tokens out
+  core::attention_sequence in;
 
+  /// Packed sequences may leave tokens out.
+  [[nodiscard]] __device__ bool exists() const { return in.queries != 0; }
   __device__ static placed_row of(const core::attention_problem& p, std::int64_t row) {
     const std::int64_t all_rows = p.group() * p.q.tokens;
     const std::int64_t pair = row / all_rows;
     const std::int64_t batch = pair / p.k.heads;
     const auto at = head_and_token::of(p, pair % p.k.heads, row % all_rows);
-    return {batch, at.head, at.token,
-            core::attention_sequence::with_token(p, batch, at.token).queries != 0};
+    return {batch, at.head, at.token, core::attention_sequence::with_token(p, batch, at.token)};
   }
 };
 
@@ -177,9 +210,9 @@ constexpr int most_shares = 8;
 /// The sums over a row's chunks, in one order, of `width` columns from `column` on, which threads
 /// with the same column have in turn.
 template <int width, class A>
-__device__ inline void combine_columns(const attention_parts<A>& parts, std::int64_t row,
-                                       std::int64_t rows, int v_dim, double top, int column,
-                                       int share, int shares, combine_memory<A>& memory,
+__device__ inline void combine_columns(const attention_parts<A>& parts, int chunks,
+                                       std::int64_t row, std::int64_t rows, int v_dim, double top,
+                                       int column, int share, int shares, combine_memory<A>& memory,
                                        double& own_sum, double (&weighted)[combined_values<A>]) {
   const auto thread = static_cast<int>(threadIdx.x);
   own_sum = 0;
@@ -187,9 +220,9 @@ __device__ inline void combine_columns(const attention_parts<A>& parts, std::int
   for (double& each : weighted) {
     each = 0;
   }
-  for (std::int64_t begin = 0; begin < parts.chunks; begin += combine_threads) {
+  for (std::int64_t begin = 0; begin < chunks; begin += combine_threads) {
     double factor = 0;
-    if (begin + thread < parts.chunks) {
+    if (begin + thread < chunks) {
       const max_sum<double> s = parts.states[(begin + thread) * rows + row];
       if (s.sum != 0) {
         factor = s.max == top ? 1.0 : exp(s.max - top);
@@ -199,7 +232,7 @@ __device__ inline void combine_columns(const attention_parts<A>& parts, std::int
     __syncthreads();
     memory.factors[thread] = factor;
     __syncthreads();
-    const std::int64_t left = parts.chunks - begin;
+    const std::int64_t left = chunks - begin;
     const int count = left < combine_threads ? static_cast<int>(left) : combine_threads;
     if (column >= v_dim || share >= shares) {
       continue;
@@ -239,9 +272,10 @@ __global__ void __launch_bounds__(combine_threads)
   const std::int64_t row = blockIdx.x;
   const std::int64_t rows = gridDim.x;
   const auto at = placed_row::of(p, row);
-  if (!at.exists) {
+  if (!at.exists()) {
     return;
   }
+  const int chunks = parts.chunks_of(p, at.in);
   const int v_dim = static_cast<int>(p.v.dim);
   const int width = v_dim % most_width == 0 ? most_width : 1;
   int columns = 1;  // that threads have at a time, in widths
@@ -254,7 +288,7 @@ __global__ void __launch_bounds__(combine_threads)
   wait_for_launch_before();
 
   double own_top = -infinity<double>;
-  for (std::int64_t c = thread; c < parts.chunks; c += combine_threads) {
+  for (std::int64_t c = thread; c < chunks; c += combine_threads) {
     const double max = parts.states[c * rows + row].max;
     own_top = max > own_top ? max : own_top;
   }
@@ -267,10 +301,10 @@ __global__ void __launch_bounds__(combine_threads)
     const int column = first + thread % columns * width;
     double own_sum = 0;
     double weighted[most_width];
-    width == 1 ? combine_columns<1>(parts, row, rows, v_dim, top, column, share, shares, memory,
-                                    own_sum, weighted)
-               : combine_columns<most_width>(parts, row, rows, v_dim, top, column, share, shares,
-                                             memory, own_sum, weighted);
+    width == 1 ? combine_columns<1>(parts, chunks, row, rows, v_dim, top, column, share, shares,
+                                    memory, own_sum, weighted)
+               : combine_columns<most_width>(parts, chunks, row, rows, v_dim, top, column, share,
+                                             shares, memory, own_sum, weighted);
 #pragma unroll
     for (int i = 0; i < most_width; ++i) {
       memory.totals[thread * most_width + i] = weighted[i];
@@ -325,12 +359,13 @@ __global__ void __launch_bounds__(combine_threads)
   using A = arithmetic_t<In>;
   constexpr int width = combined_values<A>;
   const auto at = placed_row::of(p, row);
+  const int chunks = parts.chunks_of(p, at.in);
   const int v_dim = static_cast<int>(p.v.dim);
   const int column = lane * width;
   const int chunk = lane % few_chunks;
   wait_for_launch_before();
   max_sum<double> s{-infinity<double>, 0};
-  if (chunk < parts.chunks) {
+  if (chunk < chunks) {
     s = parts.states[chunk * rows + row];
   }
   const double top = max_over_lanes(s.max, few_chunks);
@@ -345,7 +380,7 @@ __global__ void __launch_bounds__(combine_threads)
     for (int turn = 0; turn < few_chunks / most_shares; ++turn) {
       const int c = share + turn * most_shares;
       const double of_chunk = shuffle_xor(factor, chunk ^ c);
-      if (c < parts.chunks) {
+      if (c < chunks) {
         add_chunk<width>(from + c * rows * v_dim, of_chunk, own);
       }
     }
@@ -354,7 +389,7 @@ __global__ void __launch_bounds__(combine_threads)
       weighted[i] = share == 0 ? own[i] : weighted[i] + own[i];
     }
   }
-  if (own_row >= rows || !at.exists || column >= v_dim) {
+  if (own_row >= rows || !at.exists() || column >= v_dim) {
     return;
   }
   const auto finish = core::attention_finish<A>::of(
