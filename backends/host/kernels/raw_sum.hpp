@@ -34,11 +34,11 @@ SOFTFOLD_INLINE vec<A> fused(vec<A> a, vec<A> b, vec<A> c) {
 typedef std::uint32_t key_words __attribute__((vector_size(sizeof(key_vector))));
 typedef std::int64_t signed_keys __attribute__((vector_size(sizeof(key_vector))));
 
-/// The sums of the three places. Keys: a vector of 64-bit numbers as wide as those of floats.
-template <class Keys>
+/// The sums of the three places of terms in vectors V. Keys: a vector of as many bytes of 64-bit
+/// numbers.
+template <class V, class Keys>
 class term_places {
   static constexpr int lanes = static_cast<int>(sizeof(Keys) / 8);
-  using V = vec<float>;
 
  public:
   /// Vectors between two calls of carry(): a lane's sum has room for 2^9 terms.
@@ -90,10 +90,8 @@ class term_places {
 };
 
 /// Where there are none.
-template <>
-class term_places<std::uint64_t> {
-  using V = vec<float>;
-
+template <class V>
+class term_places<V, std::uint64_t> {
  public:
   static constexpr int most = 512 / V::lanes;
 
@@ -136,7 +134,7 @@ void raw_sum_kernel(const void* x, std::int64_t n, float base, std::int32_t top,
   const T* const in = static_cast<const T*>(x);
   const V less(base);
   const V magic(terms::magic - static_cast<float>(32 * top));
-  term_places<key_vector> places;
+  term_places<V, key_vector> places;
   const auto take = [&](V v) {
     v = v - less;
     const V shifted = fused(v, V(terms::log2_e), magic);
