@@ -5,6 +5,7 @@
 /// grows with the row. What is summed are integers, so the order of additions does not matter.
 #pragma once
 
+#include <core/raw_sum.hpp>
 #include <core/row_distribution.hpp>
 #include <core/sample_problem.hpp>
 #include <core/sampling.hpp>
@@ -114,7 +115,7 @@ class row_sampler {
                                                   : row_kind::ordinary;
   }
 
-  /// The mass of x as it is.
+  /// The sum over x as it is.
   SOFTFOLD_HD void find_raw() {
     const sample_options& o = problem_.options;
     numbers_.lse = raw_kind_ == row_kind::nan     ? nan
@@ -125,13 +126,37 @@ class row_sampler {
          o.top_indices.data == nullptr)) {
       return;
     }
-    scale_ = 1;
-    raw_weight_ = measured({numbers_.largest_x}).weight;
-    numbers_.lse = numbers_.largest_x + log_of(raw_weight_);
+    if constexpr (sizeof(A) == sizeof(float)) {
+      raw_log_of_sum_ = raw_log_of_terms();
+    } else {
+      scale_ = 1;
+      raw_log_of_sum_ = log_of(measured({numbers_.largest_x}).weight);
+    }
+    numbers_.lse = numbers_.largest_x + raw_log_of_sum_;
+  }
+
+  /// By core/raw_sum.hpp.
+  SOFTFOLD_HD double raw_log_of_terms() {
+    const float base = raw_base(first_x_);
+    raw_sum sum;
+    sum.top = raw_top(first_x_ - base);
+    for (std::int64_t i = group_.lane(); i < cols_; i += group_.lanes()) {
+      sum.add(row_(i) - base);
+    }
+    clear_bins(3);
+    add(memory_.masses[0], sum.words[0]);
+    add(memory_.masses[1], sum.words[1]);
+    add(memory_.masses[2], sum.words[2]);
+    group_.sync();
+    sum.words[0] = memory_.masses[0];
+    sum.words[1] = memory_.masses[1];
+    sum.words[2] = memory_.masses[2];
+    group_.sync();
+    return sum.log_over(first_x_ - base);
   }
 
   SOFTFOLD_HD double raw_log(double x) const {
-    return raw_kind_ == row_kind::ordinary ? log_probability(numbers_.largest_x, x, raw_weight_)
+    return raw_kind_ == row_kind::ordinary ? log_probability(numbers_.largest_x, x, raw_log_of_sum_)
                                            : log_probability_of(raw_kind_);
   }
 
@@ -415,7 +440,7 @@ class row_sampler {
   std::int64_t first_ = 0;
   A first_x_ = 0;
   double scale_ = 1;
-  mass raw_weight_;
+  double raw_log_of_sum_ = 0;  ///< over the largest
   kept_elements kept_;
   row_numbers numbers_;
 };

@@ -175,10 +175,11 @@ struct mass {
     return high != other.high ? high > other.high : low >= other.low;
   }
   SOFTFOLD_HD constexpr bool is_zero() const { return low == 0 && high == 0; }
-  /// In units of 1.
-  SOFTFOLD_HD double value() const {
-    return product(fused(static_cast<double>(high), 0x1p64, static_cast<double>(low)), 0x1p-50);
+  SOFTFOLD_HD double count() const {
+    return fused(static_cast<double>(high), 0x1p64, static_cast<double>(low));
   }
+  /// In units of 1.
+  SOFTFOLD_HD double value() const { return product(count(), 0x1p-50); }
 };
 
 inline constexpr int weight_bits = 50;
@@ -353,10 +354,14 @@ struct row_numbers {
 
 SOFTFOLD_HD inline double log_of(const mass& m) { return natural_log(m.value()); }
 
-/// The log-probability of an element by a row's largest element and a mass.
-SOFTFOLD_HD inline double log_probability(double largest, double z, const mass& of) {
-  const double log = (z - largest) - log_of(of);
+/// The log-probability of an element by a row's largest element and the logarithm of a sum over
+/// that of the largest.
+SOFTFOLD_HD inline double log_probability(double largest, double z, double log_of_sum) {
+  const double log = (z - largest) - log_of_sum;
   return log < 0 ? log : 0.0;
+}
+SOFTFOLD_HD inline double log_probability(double largest, double z, const mass& of) {
+  return log_probability(largest, z, log_of(of));
 }
 
 /// What is written of a row where nothing is drawn from a distribution.

@@ -123,6 +123,29 @@ __device__ inline std::uint64_t wide_product(std::uint32_t a, std::uint32_t b) {
   return result;
 }
 
+/// Adds a * b to sums[0] if x >= least[0], to sums[1] if x >= least[1], to sums[2] if least[2] <=
+/// x < least[1]. In this form ptxas makes three predicated instructions of it: it has selections
+/// for predicates, and two additions for mad.wide.
+__device__ inline void add_product_where(std::uint64_t (&sums)[3], float x, const float (&least)[3],
+                                         std::uint32_t a, std::uint32_t b) {
+  asm("{\n\t.reg .pred in_first, in_both, in_third;\n\t"
+      ".reg .u64 product;\n\t"
+      "setp.ge.f32 in_first, %3, %4;\n\t"
+      "setp.ge.f32 in_both, %3, %5;\n\t"
+      "setp.ge.and.f32 in_third, %3, %6, !in_both;\n\t"
+      "@!in_first bra not_first;\n\t"
+      "mul.wide.u32 product, %7, %8;\n\t"
+      "add.u64 %0, %0, product;\n\tnot_first:\n\t"
+      "@!in_both bra not_both;\n\t"
+      "mul.wide.u32 product, %7, %8;\n\t"
+      "add.u64 %1, %1, product;\n\tnot_both:\n\t"
+      "@!in_third bra not_third;\n\t"
+      "mul.wide.u32 product, %7, %8;\n\t"
+      "add.u64 %2, %2, product;\n\tnot_third:\n\t}"
+      : "+l"(sums[0]), "+l"(sums[1]), "+l"(sums[2])
+      : "f"(x), "f"(least[0]), "f"(least[1]), "f"(least[2]), "r"(a), "r"(b));
+}
+
 /// 2^x within 2^-22; 0 below 2^-126 and for -infinity.
 __device__ inline float fast_exp2(float x) {
   float result;

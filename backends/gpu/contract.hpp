@@ -31,6 +31,9 @@
 ///   max_of_pairs<In>(a, b)         the same of two 16-bit elements in a word
 ///   min_of_pairs(a, b)             the smaller of two 16-bit integers in a word
 ///   wide_product(a, b)             of two 32-bit integers in 64 bits
+///   add_product_where(sums, x, least, a, b)
+///                                  adds a wide product to sums[0] if x >= least[0], to sums[1] if
+///                                  x >= least[1], to sums[2] if least[2] <= x < least[1]
 ///   fast_exp2(x), fast_log2(x), fast_reciprocal(x)
 ///   to_float(x), to_half_pair(low, high), to_bfloat16_pair(low, high)
 ///   order_key(x)                   core::order_key

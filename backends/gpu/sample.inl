@@ -121,12 +121,10 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
   const auto source = row_source<In>::of(p.x);
   with_lanes(on.properties.lanes, [&](auto lanes) {
     if (has_raws) {
-      launch_grid(on.stream, raw_tops<lanes(), In>, rows * raw_cut.chunks, race_threads, source,
+      launch_grid(on.stream, raw_chunks<lanes(), In>, rows * raw_cut.chunks, race_threads, source,
                   raw_cut, raw_parts);
-      launch_next(on.stream, raw_masses<lanes(), In>, rows * raw_cut.chunks, race_threads, 0,
-                  source, raw_cut, raw_parts);
-      launch_next(on.stream, raw_finish<lanes(), In>, rows, race_threads, 0, p.options, raw_cut,
-                  raw_parts, raws);
+      launch_next(on.stream, raw_finish<lanes(), In>, rows, race_threads, 0, source, p.options,
+                  raw_cut, raw_parts, raws);
       p.options.lse = {};
       p.options.top_indices = {};
       p.options.top_log_probabilities = {};

@@ -125,6 +125,16 @@ __device__ inline std::uint64_t wide_product(std::uint32_t a, std::uint32_t b) {
   return std::uint64_t{a} * b;
 }
 
+/// Adds a * b to sums[0] if x >= least[0], to sums[1] if x >= least[1], to sums[2] if least[2] <=
+/// x < least[1].
+__device__ inline void add_product_where(std::uint64_t (&sums)[3], float x, const float (&least)[3],
+                                         std::uint32_t a, std::uint32_t b) {
+  const std::uint64_t product = wide_product(a, b);
+  sums[0] += x >= least[0] ? product : 0;
+  sums[1] += x >= least[1] ? product : 0;
+  sums[2] += x >= least[2] && x < least[1] ? product : 0;
+}
+
 /// The smaller halves of two pairs of 16-bit integers.
 __device__ inline std::uint32_t min_of_pairs(std::uint32_t a, std::uint32_t b) {
   const std::uint32_t low = (a & 0xffffU) < (b & 0xffffU) ? a & 0xffffU : b & 0xffffU;

@@ -6,6 +6,7 @@
 
 #include <core/reference_sampling.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -34,9 +35,10 @@ class column {
   std::size_t size_;
 };
 
-/// Whether the difference is what masses in units of 2^-50 and the rounding to Out explain.
+/// Whether the difference is what masses in units of 2^-50 and the rounding to Out explain, and
+/// `slack`.
 template <class Out>
-bool close(Out found, double expected) {
+bool close(Out found, double expected, double slack = 0) {
   using A = reference::arithmetic_t<Out>;
   const auto value = static_cast<double>(reference::widen(found));
   const auto rounded =
@@ -47,8 +49,17 @@ bool close(Out found, double expected) {
   const double unit = std::is_same_v<Out, half>       ? 0x1p-10
                       : std::is_same_v<Out, bfloat16> ? 0x1p-7
                                                       : std::numeric_limits<A>::epsilon();
-  return value == rounded ||
-         std::abs(value - expected) <= unit * std::abs(expected) + (is_16_bit<Out> ? 1e-7 : 1e-11);
+  return value == rounded || std::abs(value - expected) <= unit * std::abs(expected) + slack +
+                                                               (is_16_bit<Out> ? 1e-7 : 1e-11);
+}
+
+/// What the logarithm of a sum over a row as it is may be off by, beyond what masses may: in f32
+/// arithmetic.
+template <class In>
+double raw_slack(std::int64_t cols) {
+  return std::is_same_v<In, double>
+             ? 0
+             : (6 + std::log2(static_cast<double>(std::max<std::int64_t>(cols, 1))) / 16) * 0x1p-24;
 }
 
 struct setting {

@@ -52,8 +52,7 @@ TUNED = {
     "measure_chunks": 32,
     "judge_draws": 0,
     "sample_in_rounds": 8,
-    "raw_tops": 0,
-    "raw_masses": 0,
+    "raw_chunks": 0,
     "scan_by_block": 8,
 }
 # The same for kernels of a job.

@@ -16,11 +16,11 @@ inline namespace SOFTFOLD_BACKEND {
 struct raw_row {
   core::sampling::row_kind kind;
   double largest;
-  core::sampling::mass weight;
+  double log_of_sum;  ///< over the largest element
 
   [[nodiscard]] SOFTFOLD_HD double log_of(double x) const {
     return kind == core::sampling::row_kind::ordinary
-               ? core::sampling::log_probability(largest, x, weight)
+               ? core::sampling::log_probability(largest, x, log_of_sum)
                : core::sampling::log_probability_of(kind);
   }
   static bool is_wanted(const sample_options& o) {

@@ -40,6 +40,7 @@ constexpr input_kernels input_kernels_of() {
       .fold_and_race = sampling_kernels<T>::fold_and_race,
       .fold_sample = sampling_kernels<T>::fold_sample,
       .weights = sampling_kernels<T>::weights,
+      .raw_sum = raw_sum_kernel_of<T>(),
   };
 }
 

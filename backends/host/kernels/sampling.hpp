@@ -5,6 +5,7 @@
 
 #include <backends/host/kernels/fold.hpp>
 #include <backends/host/kernels/lanes.hpp>
+#include <backends/host/kernels/raw_sum.hpp>
 
 #include <core/sample_state.hpp>
 #include <core/sampling.hpp>
@@ -239,19 +240,6 @@ struct sampling_kernels {
   }
 
   using W = vec<double>;
-
-  /// a * b + c, rounded once on every processor: these decide what is drawn.
-  static SOFTFOLD_INLINE W fused(W a, W b, W c) {
-    if constexpr (W::fma_rounds_once) {
-      return fma(a, b, c);
-    } else {
-      W r;
-      for (int i = 0; i < W::lanes; ++i) {
-        r.v[i] = __builtin_fma(a.v[i], b.v[i], c.v[i]);
-      }
-      return r;
-    }
-  }
 
   /// core::sampling::weight_of plus 2^52, step by step.
   static SOFTFOLD_INLINE W weight_of(W below) {

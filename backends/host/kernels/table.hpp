@@ -95,6 +95,13 @@ struct row_extremes {
   bool has_nan = false;
 };
 
+/// What a kernel adds up of a row as it is: sums of lower and upper halves of 64-bit numbers, of
+/// the three places of core::sampling::raw_sum.
+struct raw_halves {
+  std::uint64_t low[3] = {};
+  std::uint64_t high[3] = {};
+};
+
 /// A destination of a row's results.
 struct destination {
   void* data = nullptr;
@@ -275,6 +282,9 @@ struct input_kernels {
   /// integer each, so that it stands in the low bits. Both have room for whole vectors.
   void (*weights)(const void* x, std::int64_t n, double scale, double largest, double* weights,
                   double* bins);
+  /// Adds the terms of x[0, n) - base, n <= segment_columns, as core::sampling::raw_sum has them;
+  /// none is of a place above `top`. Null for f64.
+  void (*raw_sum)(const void* x, std::int64_t n, float base, std::int32_t top, raw_halves* sums);
 };
 
 /// Kernels of a gradient that read one type and write another.

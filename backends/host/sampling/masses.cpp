@@ -213,6 +213,25 @@ sampling::mass mass_of_row(executor& on, const plan& plan, const row_view& row, 
   return table.masses[0];
 }
 
+double raw_log_of_row(executor& on, const plan& plan, const row_view& row, float largest,
+                      mass_table* tables, int slot) {
+  const float base = sampling::raw_base(largest);
+  sampling::raw_sum sum;
+  sum.top = sampling::raw_top(largest - base);
+  const mass_table& table =
+      counted(on, plan, row, tables, slot, [&](std::int64_t segment, mass_table& sums) {
+        const auto [begin, count] = columns_of(segment, row.cols());
+        raw_halves halves;
+        row.kernels().raw_sum(row.at(begin), count, base, sum.top, &halves);
+        for (int i = 0; i < 3; ++i) {
+          sums.masses[i].add(halves.low[i]);
+          sums.masses[i].add({halves.high[i] << 32, halves.high[i] >> 32});
+        }
+      });
+  std::copy_n(table.masses, 3, sum.words);
+  return sum.log_over(largest - base);
+}
+
 }  // namespace host
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold

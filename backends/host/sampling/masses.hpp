@@ -7,7 +7,7 @@
 #include <backends/host/parallel.hpp>
 #include <backends/host/sampling/row_view.hpp>
 
-#include <core/sampling.hpp>
+#include <core/raw_sum.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -76,6 +76,10 @@ class row_masses {
 /// The mass of a row.
 core::sampling::mass mass_of_row(executor& on, const plan& plan, const row_view& row, double scale,
                                  double largest, mass_table* tables, int slot);
+
+/// log of the sum of exp(x) over exp(largest) in a row of f32 arithmetic as it is.
+double raw_log_of_row(executor& on, const plan& plan, const row_view& row, float largest,
+                      mass_table* tables, int slot);
 
 }  // namespace host
 }  // namespace SOFTFOLD_BACKEND

@@ -176,14 +176,18 @@ class row_sample {
     if (raw_kind_ == row_kind::ordinary &&
         (o_.lse.data != nullptr || o_.raw_log_probability.data != nullptr ||
          o_.top_indices.data != nullptr)) {
-      raw_weight_ = mass_of_row(on_, plan_, row_, 1, numbers_.largest_x, work_.tables, work_.slot);
-      numbers_.lse = numbers_.largest_x + sampling::log_of(raw_weight_);
+      const double largest = numbers_.largest_x;
+      raw_log_of_sum_ = is_double_ ? sampling::log_of(mass_of_row(on_, plan_, row_, 1, largest,
+                                                                  work_.tables, work_.slot))
+                                   : raw_log_of_row(on_, plan_, row_, static_cast<float>(largest),
+                                                    work_.tables, work_.slot);
+      numbers_.lse = largest + raw_log_of_sum_;
     }
   }
 
   [[nodiscard]] double raw_log(double x) const {
     return raw_kind_ == row_kind::ordinary
-               ? sampling::log_probability(numbers_.largest_x, x, raw_weight_)
+               ? sampling::log_probability(numbers_.largest_x, x, raw_log_of_sum_)
                : sampling::log_probability_of(raw_kind_);
   }
 
@@ -355,7 +359,7 @@ class row_sample {
   double scale_ = 1;
   row_kind raw_kind_ = row_kind::ordinary;
   sampling::row_numbers numbers_;
-  sampling::mass raw_weight_;
+  double raw_log_of_sum_ = 0;  ///< over the largest element
   sampling::kept_elements kept_;
   race_frame frame_;
   double guess_ = -inf;
