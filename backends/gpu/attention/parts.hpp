@@ -23,28 +23,21 @@ inline namespace SOFTFOLD_BACKEND {
 
 using core::arithmetic_t;
 
-/// Keys of a chunk, by what a sequence has itself: enough chunks of a short one to keep a device
-/// busy, and few states of a long one.
+/// Keys of a chunk, by what a sequence has itself: many are more work than there are blocks for,
+/// and few chunks are less to combine.
 struct chunk_length {
-  static constexpr int least = 512;
-  static constexpr int most = 2048;
-  static constexpr std::int64_t wanted = 16;  ///< chunks
+  static constexpr int few = 512;
+  static constexpr int many = 2048;
+  static constexpr std::int64_t most_for_few = 8192;
 
-  SOFTFOLD_HD static int of(std::int64_t keys) {
-    int length = least;
-    while (length < most && keys > wanted * length) {
-      length *= 2;
-    }
-    return length;
-  }
+  SOFTFOLD_HD static int of(std::int64_t keys) { return keys <= most_for_few ? few : many; }
   SOFTFOLD_HD static int chunks_of(std::int64_t keys) {
     const int length = of(keys);
     return static_cast<int>((keys + length - 1) / length);
   }
   /// Chunks of a sequence of at most so many keys.
   static std::int64_t most_chunks(std::int64_t keys) {
-    return keys <= wanted * least ? chunks_of(keys)
-                                  : std::max<std::int64_t>(wanted, chunks_of(keys));
+    return std::max(chunks_of(std::min(keys, most_for_few)), chunks_of(keys));
   }
 };
 
