@@ -41,7 +41,7 @@ EPYC = [("softmax", "f32", 65536, 16, 0, 1), ("softmax", "f32", 64, 4096, 0, 1),
         ("softmax", "f32", 4000, 25000, 0, 1), ("softmax", "f32", 1, 1048576, 0, 2),
         ("logsumexp", "f32", 4000, 25000, 0, 1), ("softmax_topk", "f32", 4000, 25000, 5, 1),
         ("softmax_topk", "f32", 4000, 25000, 64, 1)]
-H200 = [("softmax", "f32", 131072, 512, 0, 0), ("softmax", "bf16", 32768, 4096, 0, 0),
+H100 = [("softmax", "f32", 131072, 512, 0, 0), ("softmax", "bf16", 32768, 4096, 0, 0),
         ("softmax", "f32", 1335, 50257, 0, 0), ("softmax", "f32", 512, 131072, 0, 0),
         ("softmax", "f32", 128, 524288, 0, 0), ("softmax", "bf16", 1046, 128256, 0, 0),
         ("softmax", "f32", 32, 128256, 0, 0), ("softmax", "f32", 1, 128256, 0, 0),
@@ -56,19 +56,19 @@ RUNS = [
     ("epyc", "The cpu backend on an AMD EPYC (Zen 5)", ["amd-epyc-2"], EPYC),
     ("zen4", "The cpu backend on an AMD EPYC (Zen 4), beside Python's peers in part of the cases",
      ["amd-epyc-zen4-2", "amd-epyc-zen4-2-decode", "amd-epyc-zen4-2-python-1", "amd-epyc-zen4-2-python-2"], []),
-    ("h200", "The cuda backend on an NVIDIA H200",
-     ["nvidia-h200", "nvidia-h200-earlier", "nvidia-h200-python", "nvidia-h200-torch-compile"], H200),
-    ("h200-attention", "Attention on an NVIDIA H200", ["nvidia-h200-attention"], None),
-    ("h200-masks", "Masks on an NVIDIA H200", ["nvidia-h200-masks"], []),
-    ("h200-sampling", "Draws on an NVIDIA H200", ["nvidia-h200-sampling"], []),
-    ("h100", "The cuda backend on an NVIDIA H100, an earlier state", ["nvidia-h100"], []),
+    ("h100", "The cuda backend on an NVIDIA H100", ["nvidia-h100"], H100),
+    ("h100-attention", "Attention on an NVIDIA H100", ["nvidia-h100-attention"], None),
+    ("h100-masks", "Masks on an NVIDIA H100", ["nvidia-h100-masks"], []),
+    ("h100-sampling", "Draws on an NVIDIA H100", ["nvidia-h100-sampling"], []),
+    ("h200", "The cuda backend on an NVIDIA H200, an earlier state",
+     ["nvidia-h200", "nvidia-h200-earlier", "nvidia-h200-python", "nvidia-h200-torch-compile"], []),
     ("kokkos-host", "The kokkos backend on an AMD EPYC (Zen 4)",
      ["kokkos-amd-epyc-2-1t", "kokkos-amd-epyc-2-2t"], []),
     ("kokkos-h200", "The kokkos backend on an NVIDIA H200", ["kokkos-nvidia-h200"], []),
 ]
 # The README's: a run and one of its cases each.
 SHOWN = [("epyc", EPYC[2]), ("epyc", EPYC[4]), ("epyc", EPYC[7]),
-         ("h200", H200[1]), ("h200", H200[2]), ("h200", H200[7]), ("h200", H200[12])]
+         ("h100", H100[1]), ("h100", H100[2]), ("h100", H100[7]), ("h100", H100[12])]
 
 
 def grouped(number):
@@ -188,7 +188,7 @@ def ahead_of_peers():
     def count(name):
         return f"in {run(name).ahead()} of {len(run(name).compared())} cases"
     return (f"The quickest of the peers that took part is behind {count('epyc')} on the EPYC,\n"
-            f"{count('h200')} on the H200, and {count('h200-attention')} of attention there.")
+            f"{count('h100')} on the H100, and {count('h100-attention')} of attention there.")
 
 
 def python_calls():
