@@ -19,7 +19,6 @@ install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DATAROOTDIR}/doc/softfold"
 # A static library leaves its dependencies to the program that links it; a shared one carries
 # them. By CMake package here, by pkg-config name in the backend's SOFTFOLD_PC_REQUIRES.
 set(softfold_dependencies_cpu TBB)
-set(softfold_dependencies_hip hip)
 if(SOFTFOLD_HIP_ON_HOST)
   set(softfold_dependencies_hip TBB Threads)
 endif()

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// What a scan knows of the elements before a column: the softmax's state, with room for the digits
-/// that a long chain of combinations would lose; and rows as the devices' kernels scan them.
+/// that a long chain of combinations would lose, which Kokkos' teams fold rows into, too; and rows
+/// as GPUs' kernels scan them.
 #pragma once
 
 #include <core/monoid.hpp>

@@ -8,8 +8,9 @@
 #include <softfold/kokkos.hpp>
 
 #include <Kokkos_Core.hpp>
-#ifdef KOKKOS_ENABLE_CUDA
-#include "cuda_space.hpp"
+#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP)
+#define SOFTFOLD_KOKKOS_HAS_GPU_SPACE
+#include "gpu_space.hpp"
 #endif
 
 #include <cstdlib>
@@ -34,10 +35,10 @@ std::unique_ptr<kokkos_backend::space> space_of(const Exec& exec, int threads) {
       return std::make_unique<kokkos_backend::host_space<Exec>>(exec, threads);
     }
   }
-#ifdef KOKKOS_ENABLE_CUDA
-  if constexpr (std::is_same_v<Exec, Kokkos::Cuda>) {
+#ifdef SOFTFOLD_KOKKOS_HAS_GPU_SPACE
+  if constexpr (std::is_same_v<Exec, kokkos_backend::gpu_execution_space>) {
     if (!teams_forced()) {
-      return std::make_unique<kokkos_backend::cuda_space>(exec);
+      return std::make_unique<kokkos_backend::gpu_space>(exec);
     }
   }
 #endif
@@ -63,15 +64,8 @@ template SOFTFOLD_API queue make_queue(const Kokkos::Threads&);
 #ifdef KOKKOS_ENABLE_HPX
 template SOFTFOLD_API queue make_queue(const Kokkos::Experimental::HPX&);
 #endif
-#ifdef KOKKOS_ENABLE_CUDA
-template SOFTFOLD_API queue make_queue(const Kokkos::Cuda&);
-#endif
-#ifdef KOKKOS_ENABLE_HIP
-#if KOKKOS_VERSION >= 40000
-template SOFTFOLD_API queue make_queue(const Kokkos::HIP&);
-#else
-template SOFTFOLD_API queue make_queue(const Kokkos::Experimental::HIP&);
-#endif
+#ifdef SOFTFOLD_KOKKOS_HAS_GPU_SPACE
+template SOFTFOLD_API queue make_queue(const kokkos_backend::gpu_execution_space&);
 #endif
 #ifdef KOKKOS_ENABLE_SYCL
 #if KOKKOS_VERSION >= 40500

@@ -4,14 +4,16 @@
 /// of its states.
 #pragma once
 
-#include "fold.hpp"
+#include "lanes.hpp"
 
 #include <core/attention.hpp>
+#include <core/real_types.hpp>
 
 #include <Kokkos_Core.hpp>
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
@@ -20,30 +22,26 @@ namespace kokkos_backend {
 /// Keys of a tile.
 inline constexpr int attention_tile = 128;
 
-template <class Exec, class In>
+template <class In>
 struct attention_rows {
-  using A = arithmetic_t<In>;
-  using member_type = typename Kokkos::TeamPolicy<Exec>::member_type;
+  using A = core::arithmetic_t<In>;
 
   /// Of a team.
-  struct memory {
+  struct team_memory {
     A scores[attention_tile];
     A weights[attention_tile];
     A weighted[core::most_attention_dim];
     A lost[core::most_attention_dim];
   };
+  static constexpr int shared_bytes = sizeof(team_memory);
 
   core::attention_problem p;
-  std::int64_t first;
 
-  KOKKOS_FUNCTION void operator()(const member_type& member) const {
-    using std::exp;
-    using std::fma;
-    auto& mine = *static_cast<memory*>(
-        member.team_scratch(0).get_shmem_aligned(sizeof(memory), alignof(memory)));
-    const int lane = member.team_rank();
-    const int lanes = member.team_size();
-    const std::int64_t number = first + member.league_rank();  // in [B, Hq, Sq]
+  /// A query, counted in [B, Hq, Sq].
+  template <class Lanes>
+  KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t number) const {
+    constexpr A infinity = std::numeric_limits<A>::infinity();
+    auto& mine = *static_cast<team_memory*>(lanes.memory);
     const std::int64_t token = number % p.q.tokens;
     const std::int64_t pair = number / p.q.tokens;
     const auto in = core::attention_sequence::with_token(p, pair / p.q.heads, token);
@@ -58,65 +56,66 @@ struct attention_rows {
         static_cast<const In*>(p.k.data) + core::offset_of(p.k, row.batch, head, in.first_key);
     const In* const v =
         static_cast<const In*>(p.v.data) + core::offset_of(p.v, row.batch, head, in.first_key);
-    for (std::int64_t c = lane; c < p.v.dim; c += lanes) {
+    lanes.each(p.v.dim, [&](std::int64_t c) {
       mine.weighted[c] = 0;
       mine.lost[c] = 0;
-    }
-    // Every thread knows the maximum and the sum.
-    A max = -infinity<A>;
+    });
+    // Every lane knows the maximum and the sum.
+    A max = -infinity;
     double sum = 0;
     for (std::int64_t begin = row.first; begin < row.end; begin += attention_tile) {
       const std::int64_t left = row.end - begin;
       const int count = left < attention_tile ? static_cast<int>(left) : attention_tile;
-      for (int j = lane; j < count; j += lanes) {
+      lanes.each(count, [&](std::int64_t j) {
         const In* const key = k + (begin + j) * p.k.token_stride;
         A product = 0;
         for (std::int64_t i = 0; i < p.q.dim; ++i) {
-          product = fma(widen(q[i]), widen(key[i]), product);
+          product = std::fma(static_cast<A>(q[i]), static_cast<A>(key[i]), product);
         }
         mine.scores[j] = row.score(product, begin + j);
-      }
-      member.team_barrier();
+      });
+      lanes.sync();
       A top = max;
       for (int j = 0; j < count; ++j) {  // NaN makes the sum one
         top = mine.scores[j] > top ? mine.scores[j] : top;
       }
-      for (int j = lane; j < count; j += lanes) {
+      lanes.each(count, [&](std::int64_t j) {
         const A s = mine.scores[j];
-        mine.weights[j] = top == infinity<A> ? (s != s             ? s
-                                                : s == infinity<A> ? A{1}
-                                                                   : A{0})
-                                             : exp(s - (top == -infinity<A> ? A{0} : top));
-      }
-      member.team_barrier();
+        mine.weights[j] = top == infinity ? (s != s          ? s
+                                             : s == infinity ? A{1}
+                                                             : A{0})
+                                          : std::exp(s - (top == -infinity ? A{0} : top));
+      });
+      lanes.sync();
       A tile_sum = 0;
       for (int j = 0; j < count; ++j) {
         tile_sum += mine.weights[j];
       }
-      const A factor = max == top ? A{1} : max == -infinity<A> ? A{0} : exp(max - top);
-      for (std::int64_t c = lane; c < p.v.dim; c += lanes) {
+      const A factor = max == top ? A{1} : max == -infinity ? A{0} : std::exp(max - top);
+      lanes.each(p.v.dim, [&](std::int64_t c) {
         A more = 0;
         for (int j = 0; j < count; ++j) {
           if (mine.weights[j] != A{0}) {  // what is no key may hold anything
-            more = fma(mine.weights[j], widen(v[(begin + j) * p.v.token_stride + c]), more);
+            more = std::fma(mine.weights[j], static_cast<A>(v[(begin + j) * p.v.token_stride + c]),
+                            more);
           }
         }
         core::add_carrying(mine.weighted[c], mine.lost[c], factor, more);
-      }
+      });
       sum = sum * static_cast<double>(factor) + static_cast<double>(tile_sum);
       max = top;
-      member.team_barrier();
+      lanes.sync();
     }
     const auto finish =
         core::attention_finish<A>::of(p, row.head, core::public_state(max, static_cast<A>(sum)));
-    if (lane == 0) {
+    if (lanes.lane() == 0) {
       core::write_attention_state(p, row.batch, row.head, row.token, finish.both.whole);
     }
     const std::int64_t to = core::offset_of(p.out, row.batch, row.head, row.token);
-    for (std::int64_t c = lane; c < p.v.dim; c += lanes) {
+    lanes.each(p.v.dim, [&](std::int64_t c) {
       core::write_real(p.out.data, p.out.type, to + c,
                        finish.value(p, core::with_lost(mine.weighted[c], mine.lost[c])));
-    }
+    });
   }
 };
 

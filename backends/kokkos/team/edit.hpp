@@ -3,10 +3,9 @@
 /// Edits of rows, and what their lists need after them: see core/edited.hpp.
 #pragma once
 
-#include "fold.hpp"
-
 #include <core/edited.hpp>
 #include <core/real_types.hpp>
+#include <core/typed_memory.hpp>
 
 #include <Kokkos_Core.hpp>
 
@@ -42,18 +41,15 @@ struct edit_columns {
   }
 };
 
-template <class To>
 struct narrow_columns {
-  const float* from;
-  std::int64_t from_stride;
-  To* to;
-  std::int64_t to_stride;
-  std::int64_t cols;
+  const_matrix_ref from;  ///< f32
+  matrix_ref to;
 
   KOKKOS_FUNCTION void operator()(std::int64_t i) const {
-    const std::int64_t r = i / cols;
-    const std::int64_t c = i - r * cols;
-    to[r * to_stride + c] = narrow<To>(from[r * from_stride + c]);
+    const std::int64_t r = i / to.cols;
+    const std::int64_t c = i - r * to.cols;
+    core::write_real(to.data, to.type, r * to.stride + c,
+                     static_cast<const float*>(from.data)[r * from.stride + c]);
   }
 };
 

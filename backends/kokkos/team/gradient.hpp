@@ -1,101 +1,77 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The gradients of softmax and log-softmax as a job: two matrices are read, a row's state is a
-/// sum.
+/// The gradients of softmax and log-softmax: two matrices are read, a row's state is a sum.
 #pragma once
 
-#include "rows.hpp"
+#include "lanes.hpp"
+
+#include <core/problem.hpp>
+#include <core/real_types.hpp>
+#include <core/typed_memory.hpp>
+
+#include <Kokkos_Core.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
 namespace kokkos_backend {
 
 /// A sum as sum + lost. One that is not finite becomes NaN.
-template <class A>
 struct term_sum {
-  A sum, lost;
+  double sum = 0;
+  double lost = 0;
 
-  KOKKOS_FUNCTION void add(A term) {
-    const A next = sum + term;
-    const A back = next - sum;
+  /// Knuth's two-sum.
+  KOKKOS_FUNCTION void add(double term) {
+    const double next = sum + term;
+    const double back = next - sum;
     lost += (sum - (next - back)) + (term - back);
     sum = next;
   }
 };
 
-template <class A>
 struct sum_monoid {
-  using value_type = term_sum<A>;
+  using value_type = term_sum;
 
-  KOKKOS_FUNCTION static value_type identity() { return {A{0}, A{0}}; }
+  KOKKOS_FUNCTION static value_type identity() { return {}; }
   KOKKOS_FUNCTION static value_type combine(const value_type& a, const value_type& b) {
     value_type r = a;
     r.add(b.sum);
     r.lost += b.lost;
     return r;
   }
-  KOKKOS_FUNCTION static value_type finished(const value_type& a) { return a; }
 };
-static_assert(core::monoid<sum_monoid<float>> && core::monoid<sum_monoid<double>>);
+static_assert(core::monoid<sum_monoid>);
 
-/// The results y of a softmax, or with log of a log-softmax, and their gradient dy.
 template <class T>
-struct gradient_source {
-  using A = arithmetic_t<T>;
-  using monoid_type = sum_monoid<A>;
-  const T* y;
-  std::int64_t y_stride;
-  const T* dy;
-  std::int64_t dy_stride;
-  std::int64_t rows;
-  std::int64_t cols;
-  bool log;
-  monoid_type monoid;
+struct gradient_rows {
+  using A = core::arithmetic_t<T>;
+  static constexpr int shared_bytes = 0;
 
-  struct row_part {
-    const T* y;
-    const T* dy;
-    bool log;
-
-    KOKKOS_FUNCTION void add_tile(const monoid_type&, term_sum<A>& state, int first, int width,
-                                  int used, int n) const {
-      for (int j = 0; j < tile_elements; ++j) {
-        const int column = first + j * width;
-        if (j < used && column < n) {
-          state.add(log ? widen(dy[column]) : widen(y[column]) * widen(dy[column]));
-        }
-      }
-    }
-  };
-  KOKKOS_FUNCTION row_part part(std::int64_t row, std::int64_t begin) const {
-    return {y + row * y_stride + begin, dy + row * dy_stride + begin, log};
-  }
-};
-
-template <class T, class Out>
-struct gradient_finish {
-  using A = arithmetic_t<T>;
-  Out* dx;
-  std::int64_t dx_stride;
-  A scale;
+  core::backward_problem p;
 
   template <class Lanes>
-  KOKKOS_FUNCTION void operator()(const Lanes& lanes, const gradient_source<T>& source,
-                                  const term_sum<A>& state, std::int64_t row, std::int64_t begin,
-                                  int count) const {
-    const auto from = source.part(row, begin);
-    Out* const to = dx + row * dx_stride + begin;
-    const A total = state.sum + state.lost;
+  KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t r) const {
+    const T* const y = static_cast<const T*>(p.y.data) + r * p.y.stride;
+    const T* const dy = static_cast<const T*>(p.dy.data) + r * p.dy.stride;
+    const auto terms =
+        lanes.template reduce<sum_monoid>(p.y.cols, [&](std::int64_t i, term_sum& all) {
+          const A gradient = static_cast<A>(dy[i]);
+          all.add(p.log ? gradient : static_cast<A>(y[i]) * gradient);
+        });
+    const A total = static_cast<A>(terms.sum + terms.lost);
     const A nan = std::numeric_limits<A>::quiet_NaN();
     const A sum = total - total == A{0} ? total : nan;
-    const A s = scale;
-    lanes.each(count, [=](int i) {
-      using std::exp;
-      using std::fma;
-      const A y = widen(from.y[i]);
-      const A dy = widen(from.dy[i]);
-      const A r = s * (from.log ? fma(-exp(y), sum, dy) : y * (dy - sum));
-      to[i] = narrow<Out>(r == r ? r : nan);
+    const A s = static_cast<A>(p.scale);
+    lanes.each(p.y.cols, [&](std::int64_t i) {
+      const A result = static_cast<A>(y[i]);
+      const A gradient = static_cast<A>(dy[i]);
+      const A dx =
+          s * (p.log ? std::fma(-std::exp(result), sum, gradient) : result * (gradient - sum));
+      core::write_real(p.dx.data, p.dx.type, r * p.dx.stride + i, dx == dx ? dx : nan);
     });
   }
 };

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// sample and fold_sample: one team for each row; verify by ratio: one for each chain. Otherwise
-/// one thread.
+/// sample and fold_sample of a row, and verify by ratio of a chain, by a team; otherwise by a
+/// thread.
 #pragma once
+
+#include "lanes.hpp"
 
 #include <core/sample_parts_row.hpp>
 #include <core/sample_row.hpp>
@@ -16,111 +18,72 @@ namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
 namespace kokkos_backend {
 
-/// The threads of a team.
-template <class Member>
-struct member_lanes {
-  const Member& member;
+namespace sampling = core::sampling;
 
-  KOKKOS_FUNCTION int lane() const { return member.team_rank(); }
-  KOKKOS_FUNCTION int lanes() const { return member.team_size(); }
-  KOKKOS_FUNCTION void sync() const { member.team_barrier(); }
-  KOKKOS_FUNCTION static std::uint64_t add(std::uint64_t* to, std::uint64_t value) {
-    return Kokkos::atomic_fetch_add(to, value);
-  }
-};
-
-template <class Exec, class T>
+template <class T>
 struct sample_rows {
-  using member_type = typename Kokkos::TeamPolicy<Exec>::member_type;
+  static constexpr int shared_bytes = sizeof(sampling::row_memory);
+  core::sample_problem p;
 
-  core::sample_problem problem;
-  std::int64_t first;
-
-  KOKKOS_FUNCTION void operator()(const member_type& member) const {
-    namespace sampling = core::sampling;
+  template <class Lanes>
+  KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t r) const {
     using row_of = sampling::row_of<T>;
-    const std::int64_t r = first + member.league_rank();
-    auto* const memory = static_cast<sampling::row_memory*>(
-        member.team_scratch(0).get_shmem_aligned(sizeof(sampling::row_memory), 16));
-    const row_of row{static_cast<const T*>(problem.x.data) + r * problem.x.stride};
-    const member_lanes<member_type> lanes{member};
-    sampling::row_sampler<typename row_of::A, member_lanes<member_type>, row_of>(lanes, *memory,
-                                                                                 row, problem, r)
-        .run();
+    const row_of row{static_cast<const T*>(p.x.data) + r * p.x.stride};
+    auto& memory = *static_cast<sampling::row_memory*>(lanes.memory);
+    sampling::row_sampler<typename row_of::A, Lanes, row_of>(lanes, memory, row, p, r).run();
   }
 };
 
-template <class Exec, class T>
+template <class T>
 struct fold_sample_rows {
-  using member_type = typename Kokkos::TeamPolicy<Exec>::member_type;
+  static constexpr int shared_bytes = most_lanes * static_cast<int>(sizeof(sample_state));
+  core::fold_sample_problem p;
 
-  core::fold_sample_problem problem;
-  std::int64_t first;
-
-  static constexpr int most_lanes = 128;
-  static constexpr int shared_bytes = most_lanes * static_cast<int>(sizeof(sample_state)) + 64;
-
-  KOKKOS_FUNCTION void operator()(const member_type& member) const {
-    namespace sampling = core::sampling;
+  template <class Lanes>
+  KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t r) const {
     using row_of = sampling::part_of_row<T>;
-    const std::int64_t r = first + member.league_rank();
-    auto* const slots = static_cast<sample_state*>(
-        member.team_scratch(0).get_shmem_aligned(most_lanes * sizeof(sample_state), 16));
-    const row_of row{static_cast<const T*>(problem.x.data) + r * problem.x.stride,
-                     problem.options.column_offset};
-    const member_lanes<member_type> lanes{member};
-    const sample_state empty = sampling::empty_state_of<typename row_of::A>(problem, r);
-    sampling::fold_columns<typename row_of::A>(lanes, slots, row, empty, row.first,
-                                               row.first + problem.x.cols);
+    using A = typename row_of::A;
+    auto* const slots = static_cast<sample_state*>(lanes.memory);
+    const row_of row{static_cast<const T*>(p.x.data) + r * p.x.stride, p.options.column_offset};
+    sampling::fold_columns<A>(lanes, slots, row, sampling::empty_state_of<A>(p, r), row.first,
+                              row.first + p.x.cols);
     if (lanes.lane() == 0) {
-      problem.states.data[r] = slots[0];
+      p.states.data[r] = slots[0];
     }
   }
 };
 
-struct combine_sample_states {
-  const sample_state* more;
-  sample_state* states;
+template <class T>
+struct verify_chains_by_ratio {
+  static constexpr int shared_bytes = sizeof(sampling::row_memory);
+  core::ratio_problem p;
 
+  template <class Lanes>
+  KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t chain) const {
+    auto& memory = *static_cast<sampling::row_memory*>(lanes.memory);
+    const auto targets = sampling::rows_in<T>(p.sampling.x);
+    const auto drafts = sampling::rows_in<T>(p.draft);
+    sampling::ratio_chain<core::arithmetic_t<T>, Lanes, sampling::rows_of<T>>(
+        lanes, memory, targets, drafts, p, chain)
+        .run();
+  }
+};
+
+struct combine_sample_states {
+  core::combine_sample_problem p;
   KOKKOS_FUNCTION void operator()(std::int64_t r) const {
-    core::sampling::combine(states[r], more[r]);
+    sampling::combine(p.states.data[r], p.more.data[r]);
   }
 };
 
 struct finish_sample_states {
-  core::finish_sample_problem problem;
-
-  KOKKOS_FUNCTION void operator()(std::int64_t r) const {
-    core::sampling::finish_sample_row(problem, r);
-  }
+  core::finish_sample_problem p;
+  KOKKOS_FUNCTION void operator()(std::int64_t r) const { sampling::finish_sample_row(p, r); }
 };
 
 struct verify_coupled_chains {
-  core::coupled_problem problem;
-
-  KOKKOS_FUNCTION void operator()(std::int64_t chain) const {
-    core::sampling::verify_coupled(problem, chain);
-  }
-};
-
-template <class Exec, class T>
-struct verify_chains_by_ratio {
-  using member_type = typename Kokkos::TeamPolicy<Exec>::member_type;
-
-  core::ratio_problem problem;
-  std::int64_t first;
-
-  KOKKOS_FUNCTION void operator()(const member_type& member) const {
-    namespace sampling = core::sampling;
-    auto* const memory = static_cast<sampling::row_memory*>(
-        member.team_scratch(0).get_shmem_aligned(sizeof(sampling::row_memory), 16));
-    const member_lanes<member_type> lanes{member};
-    const auto targets = sampling::rows_in<T>(problem.sampling.x);
-    const auto drafts = sampling::rows_in<T>(problem.draft);
-    sampling::ratio_chain<arithmetic_t<T>, member_lanes<member_type>, sampling::rows_of<T>>(
-        lanes, *memory, targets, drafts, problem, first + member.league_rank())
-        .run();
-  }
+  core::coupled_problem p;
+  KOKKOS_FUNCTION void operator()(std::int64_t chain) const { sampling::verify_coupled(p, chain); }
 };
 
 }  // namespace kokkos_backend

@@ -1,87 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// scan: chunks of rows are folded, a thread a row makes of their states what comes before each,
-/// and chunks are scanned from there.
+/// scan: a lane folds its part of the row, and scans it from the state of what comes before.
 #pragma once
 
-#include "fold.hpp"
-
-#include <core/scan_state.hpp>
-
-#include <Kokkos_Core.hpp>
-
-#include <cstdint>
+#include "rows.hpp"
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
 namespace kokkos_backend {
 
-/// Elements of a thread.
-inline constexpr int scan_chunk_elements = 512;
+template <class T>
+struct scan_rows {
+  using A = arithmetic_t<T>;
+  using state = typename row_source<T>::state;
+  using monoid = typename row_source<T>::monoid;
+  static constexpr int shared_bytes = most_lanes * static_cast<int>(sizeof(state));
 
-template <class In>
-using scan_rows = core::scan_rows<In, scan_chunk_elements>;
+  row_source<T> source;
+  core::scan_problem p;
 
-template <class In>
-struct fold_scan_chunks {
-  scan_rows<In> rows;
+  template <class Lanes>
+  KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t r) const {
+    const int lane = lanes.lane();
+    const std::int64_t cols = source.cols;
+    const std::int64_t part = (cols + lanes.lanes() - 1) / lanes.lanes();
+    const std::int64_t first = lane * part;
+    const std::int64_t end = first + part < cols ? first + part : cols;
+    const auto column = [&](std::int64_t i) { return p.reverse ? cols - 1 - i : i; };
 
-  KOKKOS_FUNCTION void operator()(std::int64_t i) const {
-    using monoid = typename scan_rows<In>::monoid;
-    const std::int64_t row = i / rows.chunks;
-    const std::int64_t chunk = i - row * rows.chunks;
-    auto own = monoid::identity();
-    for (std::int64_t c = chunk * scan_chunk_elements; c < rows.end_of(chunk); ++c) {
-      own = monoid::combine(own, rows.state_of(rows.element(row, c)));
+    state own = monoid::identity();
+    for (std::int64_t i = first; i < end; ++i) {
+      own = monoid::combine(own, source.at(r, column(i)));
     }
-    rows.carries_of(row)[chunk + 1] = own;
-  }
-};
-
-template <class In>
-struct carry_scan_chunks {
-  using A = arithmetic_t<In>;
-  scan_rows<In> rows;
-  const max_sum<A>* carry_in;
-  max_sum<A>* carry_out;
-
-  KOKKOS_FUNCTION void operator()(std::int64_t row) const {
-    using monoid = typename scan_rows<In>::monoid;
-    auto* const carries = rows.carries_of(row);
-    auto before = carry_in == nullptr ? monoid::identity() : monoid::value_type::of(carry_in[row]);
-    carries[0] = before;
-    for (std::int64_t i = 1; i <= rows.chunks; ++i) {
-      before = monoid::combine(before, carries[i]);
-      carries[i] = before;
+    auto* const parts = static_cast<state*>(lanes.memory);
+    parts[lane] = own;
+    lanes.sync();
+    state before = monoid::identity();
+    if (p.carry_in.data != nullptr) {
+      before = state::of(static_cast<const max_sum<A>*>(p.carry_in.data)[r]);
     }
-    if (carry_out != nullptr) {
-      carry_out[row] = before.partial();
+    for (int i = 0; i < lane; ++i) {
+      before = monoid::combine(before, parts[i]);
     }
-  }
-};
-
-template <class In, class Out>
-struct scan_chunks {
-  scan_rows<In> rows;
-  Out* y;
-  std::int64_t y_stride;
-  bool exclusive;
-
-  KOKKOS_FUNCTION void operator()(std::int64_t i) const {
-    using monoid = typename scan_rows<In>::monoid;
-    const std::int64_t row = i / rows.chunks;
-    const std::int64_t chunk = i - row * rows.chunks;
-    const auto* const carries = rows.carries_of(row) + chunk;
-    const std::int64_t end = rows.end_of(chunk);
-    auto state = carries[0];
-    auto before = state.logsumexp();
-    for (std::int64_t c = chunk * scan_chunk_elements; c < end; ++c) {
-      state = monoid::combine(state, rows.state_of(rows.element(row, c)));
-      // The last inclusive result is that of the state the next chunk begins with, so that
-      // exclusive results are the same numbers.
-      const auto log = c == end - 1 ? carries[1].logsumexp() : state.logsumexp();
-      y[row * y_stride + rows.column(c)] = narrow<Out>(exclusive ? before : log);
-      before = log;
+    const state after = monoid::combine(before, own);
+    if (p.carry_out.data != nullptr && lane == lanes.lanes() - 1) {
+      static_cast<max_sum<A>*>(p.carry_out.data)[r] = after.partial();
+    }
+    A log_before = before.logsumexp();
+    for (std::int64_t i = first; i < end; ++i) {
+      before = monoid::combine(before, source.at(r, column(i)));
+      // The last inclusive result is that of the state the next lane begins with, so that exclusive
+      // results are the same numbers.
+      const A log = i == end - 1 ? after.logsumexp() : before.logsumexp();
+      core::write_real(p.lse.data, p.lse.type, r * p.lse.stride + column(i),
+                       p.exclusive ? log_before : log);
+      log_before = log;
     }
   }
 };

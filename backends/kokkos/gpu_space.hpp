@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Kokkos::Cuda: the kernels of backends/gpu, as the cuda backend has them, on the instance's
-/// stream.
+/// Kokkos::Cuda or Kokkos::HIP: the kernels of backends/gpu, as the cuda or hip backend has them,
+/// on the instance's stream. A Kokkos has one of the two.
 #pragma once
 
 #include "guarded.hpp"
@@ -16,15 +16,30 @@ namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
 namespace kokkos_backend {
 
-class cuda_space final : public space {
+#ifdef KOKKOS_ENABLE_CUDA
+using gpu_execution_space = Kokkos::Cuda;
+inline gpu::executor executor_on(const gpu_execution_space& exec) {
+  return {exec.cuda_device(), exec.cuda_stream()};
+}
+#else
+#if KOKKOS_VERSION >= 40000
+using gpu_execution_space = Kokkos::HIP;
+#else
+using gpu_execution_space = Kokkos::Experimental::HIP;
+#endif
+inline gpu::executor executor_on(const gpu_execution_space& exec) {
+  return {exec.hip_device(), exec.hip_stream()};
+}
+#endif
+
+class gpu_space final : public space {
  public:
-  explicit cuda_space(const Kokkos::Cuda& exec)
-      : exec_(exec), executor_(exec.cuda_device(), exec.cuda_stream()) {}
+  explicit gpu_space(const gpu_execution_space& exec) : exec_(exec), executor_(executor_on(exec)) {}
 
   [[nodiscard]] device_info info() const override {
     device_info info;
     info.backend = "kokkos";
-    info.device = executor_.properties.name + ", Kokkos::" + Kokkos::Cuda::name();
+    info.device = executor_.properties.name + ", Kokkos::" + gpu_execution_space::name();
     info.isa = executor_.properties.architecture;
     info.threads = 1;
     info.l2_bytes = executor_.properties.l2_bytes;
@@ -37,7 +52,7 @@ class cuda_space final : public space {
   void reserve(std::size_t bytes) override { executor_.reserve(bytes); }
 
   [[nodiscard]] allocation allocate(std::size_t bytes, memory kind) override {
-    return allocate_for<Kokkos::Cuda>(bytes, kind);
+    return allocate_for<gpu_execution_space>(bytes, kind);
   }
   void upload(void* to, const void* from, std::size_t bytes) override {
     gpu::runtime::copy(to, from, bytes, executor_.stream);
@@ -53,7 +68,7 @@ class cuda_space final : public space {
   [[nodiscard]] std::string last_plan() const override { return gpu::last_plan(executor_); }
 
  private:
-  Kokkos::Cuda exec_;
+  gpu_execution_space exec_;
   gpu::executor executor_;
 };
 
