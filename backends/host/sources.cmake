@@ -37,9 +37,12 @@ function(softfold_host_sources target)
                  -fno-sanitize=undefined -mllvm -asan-instrumentation-with-call-threshold=0)
   endif()
   list(TRANSFORM sources PREPEND "${directory}/")
-  # Kokkos' compiler wrapper takes every source for one of CUDA's, which the vectors here are not.
+  # Kokkos' compilers take every source for one of CUDA's or HIP's, which the vectors here are not.
   if(CMAKE_CXX_COMPILER MATCHES "nvcc_wrapper")
     set_property(SOURCE ${sources} APPEND PROPERTY COMPILE_OPTIONS --host-only)
+  elseif(Kokkos_ENABLE_HIP)
+    set_property(SOURCE ${sources} APPEND PROPERTY COMPILE_OPTIONS
+                 -x c++ -Wno-unused-command-line-argument)
   endif()
   target_sources(${target} PRIVATE ${sources})
 endfunction()
