@@ -201,8 +201,12 @@ struct attention_sequence {
       first_row = block * rows;
       return of(p, batch);
     }
-    const attention_sequence s = with_unit(p, block, rows, 1);
+    attention_sequence s = with_unit(p, block, rows, 1);
     first_row = (block - block_of(p, s.number, rows, 1)) * rows;
+    if (first_row < 0) {  // before the first sequence
+      first_row = 0;
+      s.queries = 0;
+    }
     return s;
   }
 

@@ -439,7 +439,11 @@ __device__ inline void load_queries(const core::attention_problem& p, const atte
 #pragma unroll 1
   for (int row = thread / 32 * copy::rows_a_turn + own.first_row; row < Shape::rows;
        row += Shape::warps * copy::rows_a_turn) {
-    own.copy_row(tile, row, block.query<In>(p, block.row_at(row)), row < rows);
+    const bool exists = row < rows;
+    own.copy_row(
+        tile, row,
+        exists ? block.query<In>(p, block.first_row + row) : static_cast<const In*>(p.q.data),
+        exists);
   }
 }
 

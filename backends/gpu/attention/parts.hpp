@@ -352,7 +352,7 @@ __global__ void __launch_bounds__(combine_threads)
   using A = arithmetic_t<In>;
   constexpr int width = combined_values<A>;
   const auto at = placed_row::of(p, row);
-  const int chunks = parts.chunks_of(p, at.in);
+  const int chunks = at.exists() ? parts.chunks_of(p, at.in) : 0;
   const int v_dim = static_cast<int>(p.v.dim);
   const int column = lane * width;
   const int chunk = lane % few_chunks;
