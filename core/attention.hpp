@@ -193,7 +193,8 @@ struct attention_sequence {
     const std::int64_t all = p.group() * p.q.tokens;
     return p.is_packed() ? all / rows + p.sequences() : (all + rows - 1) / rows;
   }
-  /// The sequence of a block of a batch, and its first row there, which may be past the last.
+  /// The sequence of a block of a batch, and its first row there, which may be past the last:
+  /// without queries before the first sequence.
   SOFTFOLD_HD static attention_sequence with_block(const attention_problem& p, std::int64_t batch,
                                                    std::int64_t block, std::int64_t rows,
                                                    std::int64_t& first_row) {

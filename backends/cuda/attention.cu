@@ -17,11 +17,19 @@ void run_few(executor& on, const core::attention_problem& p) {
                 Shape::shared_bytes, p, parts, attention_way::of(p));
   combine_chunks<In>(on, p, parts);
 }
-template <class In, int rows>
-void run_few_of(executor& on, const core::attention_problem& p, std::int64_t dims) {
-  dims <= 64    ? run_few<In, few_shape<64, rows, 4, 4, 2>>(on, p)
-  : dims <= 128 ? run_few<In, few_shape<128, rows, 4, rows == 8 ? 3 : 2, 2>>(on, p)
-                : run_few<In, few_shape<256, rows, 2, rows == 8 ? 3 : 2, 2>>(on, p);
+/// Of more than 128 dimensions 16 rows would not have the registers; they are two blocks of 8.
+template <class In>
+void run_few_of(executor& on, const core::attention_problem& p, std::int64_t rows,
+                std::int64_t dims) {
+  if (dims > 128) {
+    run_few<In, few_shape<256, 8, 2, 3, 2>>(on, p);
+  } else if (dims > 64) {
+    rows <= 8 ? run_few<In, few_shape<128, 8, 4, 3, 2>>(on, p)
+              : run_few<In, few_shape<128, 16, 4, 2, 2>>(on, p);
+  } else {
+    rows <= 8 ? run_few<In, few_shape<64, 8, 4, 4, 2>>(on, p)
+              : run_few<In, few_shape<64, 16, 4, 4, 2>>(on, p);
+  }
 }
 template <class In, class Shape>
 void run_tiles(executor& on, const core::attention_problem& p, std::int64_t chunk_keys) {
@@ -45,7 +53,7 @@ bool run_by_matrix_unit(executor& on, const core::attention_problem& p) {
   constexpr std::int64_t few = 16;
   constexpr std::int64_t some = 256;
   if (rows <= few) {
-    rows <= 8 ? run_few_of<In, 8>(on, p, dims) : run_few_of<In, 16>(on, p, dims);
+    run_few_of<In>(on, p, rows, dims);
     return true;
   }
   const std::int64_t chunk_keys = rows <= some ? 1024 : 0;

@@ -17,6 +17,17 @@ inline namespace SOFTFOLD_BACKEND {
 /// Weights are 2^this larger than they are, as f16 has no small numbers.
 template <class In>
 inline constexpr int weight_exponent = std::is_same_v<In, half> ? 15 : 0;
+/// What sums of weights, and of weighted values, are multiplied with to be what they mean.
+template <class In>
+inline constexpr float weight_unit = weight_exponent<In> == 0 ? 1.0F : 0x1p-15F;
+
+/// Of a score so far from its row's maximum; unit_2: attention_way's.
+template <class In>
+__device__ inline float weight_of(float score, float unit_2) {
+  return fast_exp2(weight_exponent<In> == 0
+                       ? score * unit_2
+                       : fmaf(score, unit_2, static_cast<float>(weight_exponent<In>)));
+}
 
 /// Two neighbouring values of a row that begins at `to`, as far as they are in it.
 template <class In>
@@ -132,10 +143,7 @@ struct warp_rows {
 #pragma unroll
           for (int i = 0; i < 2; ++i) {
             float& own = s[g][c][2 * h + i];
-            own = weight_exponent<In> == 0
-                      ? fast_exp2((own - anchor) * unit_2)
-                      : fast_exp2(
-                            fmaf(own - anchor, unit_2, static_cast<float>(weight_exponent<In>)));
+            own = weight_of<In>(own - anchor, unit_2);
             totals[i] += own;
           }
         }
@@ -152,8 +160,7 @@ struct warp_rows {
     const attention_block block = attention_block::of(p, parts, rows_of_block);
     const core::attention_sequence& in = block.in;
     const std::int64_t last_row = block.all_rows - 1;
-    // Results. Weights and so both sums are 2^weight_exponent times what they mean.
-    constexpr float one = weight_exponent<In> == 0 ? 1.0F : 0x1p-15F;
+    constexpr float one = weight_unit<In>;
     const auto v_dim = static_cast<int>(p.v.dim);
     unsigned careful = 0;
 #pragma unroll

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # softfold_cuda_kernels(TARGET): adds what runs checked problems on a CUDA device (gpu/run.hpp) to a
 # backend's library, for CMAKE_CUDA_ARCHITECTURES. A macro: enable_language is for the directory.
+include(CheckCompilerFlag)
 include(CheckLanguage)
 include("${CMAKE_CURRENT_LIST_DIR}/../gpu/sources.cmake")
 
 set(softfold_cuda_sources "${CMAKE_CURRENT_LIST_DIR}/runtime.cpp" "${CMAKE_CURRENT_LIST_DIR}/attention.cu")
 set(SOFTFOLD_CUDA_COMPRESS_MODE size CACHE STRING
-    "How nvcc 12.8 and newer compresses the kernels: size, none, ...")
+    "How nvcc compresses the kernels, if it has a choice: size, none, ...")
 set(softfold_cuda_includes "${CMAKE_CURRENT_LIST_DIR}" ${softfold_gpu_includes})
 
 # Kernels for compute capability 9.0 and newer have code of their own. A newer device runs the others'
@@ -61,9 +62,11 @@ macro(softfold_cuda_kernels target)
   target_compile_definitions(${target} PRIVATE SOFTFOLD_CUDA_HOPPER_FROM=${softfold_hopper_from})
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--expt-relaxed-constexpr>)
-  if(CMAKE_CUDA_COMPILER_ID STREQUAL "NVIDIA" AND CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.8)
-    target_compile_options(${target} PRIVATE
-      $<$<COMPILE_LANGUAGE:CUDA>:--compress-mode=${SOFTFOLD_CUDA_COMPRESS_MODE}>)
+  set(softfold_compress "--compress-mode=${SOFTFOLD_CUDA_COMPRESS_MODE}")
+  set(softfold_compresses "SOFTFOLD_CUDA_COMPRESSES_${SOFTFOLD_CUDA_COMPRESS_MODE}")
+  check_compiler_flag(CUDA "${softfold_compress}" ${softfold_compresses})
+  if(${softfold_compresses})
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:${softfold_compress}>)
   endif()
   set_target_properties(${target} PROPERTIES CUDA_ARCHITECTURES "${CMAKE_CUDA_ARCHITECTURES}"
                                              CUDA_VISIBILITY_PRESET hidden)

@@ -65,9 +65,6 @@ OF_ARCHITECTURES = {"attention_by_groups": "sm_90"}
 EXCEPTED = {
     "topk_rows_by_lanes<32, 1, bfloat16, 8>": 8,
     "topk_rows_by_lanes<32, 32, float, 4>": 8,
-    # 16 rows of 256 dimensions are half of the registers that there are.
-    "attention_few<half, gpu::cuda::few_shape<256, 16, 2, 2, 2> >": 136,
-    "attention_few<bfloat16, gpu::cuda::few_shape<256, 16, 2, 2, 2> >": 136,
     # sm_80 has no instruction for the smaller halves of two words.
     "race_chunks<32, true, float, gpu::cuda::whole_rows<float> >": 40,
     "race_chunks<32, true, half, gpu::cuda::whole_rows<half> >": 32,
