@@ -193,8 +193,7 @@ struct attention_sequence {
     const std::int64_t all = p.group() * p.q.tokens;
     return p.is_packed() ? all / rows + p.sequences() : (all + rows - 1) / rows;
   }
-  /// The sequence of a block of a batch, and its first row there, which may be past the last:
-  /// without queries before the first sequence.
+  /// The sequence of a block of a batch, and its first row there, which may be past the last.
   SOFTFOLD_HD static attention_sequence with_block(const attention_problem& p, std::int64_t batch,
                                                    std::int64_t block, std::int64_t rows,
                                                    std::int64_t& first_row) {
@@ -202,12 +201,9 @@ struct attention_sequence {
       first_row = block * rows;
       return of(p, batch);
     }
-    attention_sequence s = with_unit(p, block, rows, 1);
+    block += block_of(p, 0, rows, 1);  // none before the first sequence
+    const attention_sequence s = with_unit(p, block, rows, 1);
     first_row = (block - block_of(p, s.number, rows, 1)) * rows;
-    if (first_row < 0) {  // before the first sequence
-      first_row = 0;
-      s.queries = 0;
-    }
     return s;
   }
 

@@ -104,8 +104,10 @@ __global__ void __launch_bounds__(Shape::threads, least_resident(Shape::resident
   const std::int64_t first =
       keys.some_first > chunk_begin ? keys.some_first / Shape::keys * Shape::keys : chunk_begin;
   const std::int64_t end = keys.some_end < chunk_past ? keys.some_end : chunk_past;
+  // Keys of tiles in [keys.all_first, plain_end) have scores that are products and scale.
   const bool is_plain = p.options.softcap == 0 && p.options.bias.data == nullptr &&
                         p.options.alibi_slopes.data == nullptr;
+  const std::int64_t plain_end = is_plain ? keys.all_end : chunk_begin;
   const auto scale = static_cast<A>(p.scale);
 
   const In* const k = block.token<In>(p.k, 0);
@@ -277,7 +279,7 @@ __global__ void __launch_bounds__(Shape::threads, least_resident(Shape::resident
         write_shared(own_weights(j), column);
       }
     };
-    if (is_plain && begin >= keys.all_first && begin + Shape::keys <= keys.all_end) {
+    if (begin >= keys.all_first && begin + Shape::keys <= plain_end) {
 #pragma unroll
       for (int r = 0; r < own_rows; ++r) {
 #pragma unroll
