@@ -81,7 +81,7 @@ common common_of(const attention_states& s) {
           {}};
 }
 
-/// Throws failure unless the states of the file `path` are of the same as those of the first.
+/// Throws failure unless the states of the file `path` are of the same whole as those of the first.
 void check_common(const std::string& path, const common& own, const std::string& first_path,
                   const common& first) {
   const auto same = [&](const std::string& what, const std::string& found,
@@ -151,8 +151,8 @@ void merge(const merge_command& options) {
 }
 
 void run(const merge_command& options) {
-  holds_attention(mapped_file(options.inputs[0])) ? merge<attention_states>(options)
-                                                  : merge<row_states>(options);
+  const bool of_attention = holds_attention(mapped_file(options.inputs[0]));
+  of_attention ? merge<attention_states>(options) : merge<row_states>(options);
 }
 
 }  // namespace
