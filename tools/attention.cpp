@@ -6,6 +6,7 @@
 #include "npy_input.hpp"
 #include "npy_output.hpp"
 #include "progress.hpp"
+#include "state_files.hpp"
 
 #include <softfold/attention.hpp>
 
@@ -16,16 +17,31 @@ namespace softfold::tool {
 namespace {
 
 struct attention_command {
-  std::string query, key, value, bias;
+  std::string query, key, value, bias, sinks;
   output_target output;
   output_target lse;
+  output_target state;
   attention_options how;
+  std::int64_t keys = -1;  // of the whole
   bool bf16 = false;
   bool f32_output = false;
   int threads = 0;
 };
 
-/// An array [batches, heads, tokens, dim], of which the first axes may be missing: batch by batch.
+/// Rows of a file as calls on the queue can read them, valid until the next.
+const_matrix_ref read_rows(const npy_input& file, std::int64_t first, std::int64_t rows,
+                           block_buffer& copy, device_memory& memory) {
+  const auto row_bytes = static_cast<std::size_t>(file.cols()) * size_of(file.type());
+  const_matrix_ref m(
+      file.file().bytes().data() + file.data_offset() + static_cast<std::size_t>(first) * row_bytes,
+      file.type(), rows, file.cols(), file.cols());
+  if (file.data_offset() % size_of(file.type()) != 0) {
+    m.data = std::memcpy(copy.reserve(packed_bytes(m)), m.data, packed_bytes(m));
+  }
+  return memory.input(m);
+}
+
+/// An array [batches, heads, tokens, dim], of which the first axes may be missing.
 class tensor_file {
  public:
   tensor_file(const std::string& path, bool bf16) : file_(path, bf16) {
@@ -41,22 +57,21 @@ class tensor_file {
 
   [[nodiscard]] const npy_input& file() const { return file_; }
   [[nodiscard]] std::int64_t batches() const { return batches_; }
+  [[nodiscard]] std::int64_t heads() const { return heads_; }
+  [[nodiscard]] std::int64_t tokens() const { return tokens_; }
+  [[nodiscard]] std::int64_t dim() const { return file_.cols(); }
+  /// Of one batch.
   [[nodiscard]] std::int64_t rows() const { return heads_ * tokens_; }
 
-  /// One batch as calls on the queue can read it, valid until the next. A single one is that of
-  /// all.
-  const_tensor_ref batch(std::int64_t b, device_memory& memory) {
-    const std::int64_t elements = rows() * file_.cols();
-    const std::size_t size = size_of(file_.type());
-    const auto bytes = static_cast<std::size_t>(elements) * size;
-    const std::byte* data = file_.file().bytes().data() + file_.data_offset() +
-                            (batches_ == 1 ? 0 : static_cast<std::size_t>(b) * bytes);
-    if (file_.data_offset() % size != 0) {
-      data = static_cast<std::byte*>(std::memcpy(copy_.reserve(bytes), data, bytes));
+  /// `count` batches, valid until the next. A single one is that of all.
+  const_tensor_ref read(std::int64_t first, std::int64_t count, device_memory& memory) {
+    if (batches_ == 1) {
+      first = 0;
+      count = 1;
     }
-    const const_matrix_ref m =
-        memory.input({data, file_.type(), rows(), file_.cols(), file_.cols()});
-    return {m.data, m.type, 1, heads_, tokens_, m.cols, rows() * m.cols, tokens_ * m.cols, m.cols};
+    const const_matrix_ref m = read_rows(file_, first * rows(), count * rows(), copy_, memory);
+    return {m.data,          m.type,           count, heads_, tokens_, m.cols,
+            rows() * m.cols, tokens_ * m.cols, m.cols};
   }
   /// Rows of a batch's tokens as a tensor.
   [[nodiscard]] tensor_ref shaped(const matrix_ref& m) const {
@@ -81,53 +96,139 @@ void check_batches(const tensor_file& file, std::int64_t expected, bool or_one) 
 
 /// The library says so too, but not of which file, and after memory for the result.
 void check_dim(const tensor_file& file) {
-  if (file.file().cols() == 0) {
+  if (file.dim() == 0) {
     throw failure(file.file().path(), "dim is 0; expected 1 to 512");
   }
 }
 
-void run(const attention_command& options) {
-  tensor_file query(options.query, options.bf16);
-  tensor_file key(options.key, options.bf16);
-  tensor_file value(options.value, options.bf16);
-  for (const tensor_file* const file : {&query, &key, &value}) {
-    check_dim(*file);
+/// The last query stands at the last key of the whole, which a part does not know.
+void check_keys(const attention_command& options, const tensor_file& key) {
+  if (options.keys < 0) {
+    if (options.how.corner == causal::bottom_right && !options.state.path.empty()) {
+      throw CLI::ValidationError("--causal",
+                                 "bottom-right needs with --state the keys of the whole, --keys");
+    }
+  } else if (options.keys - options.how.key_offset < key.tokens()) {
+    throw failure(options.key, "has " + std::to_string(key.tokens()) + " keys from " +
+                                   std::to_string(options.how.key_offset) + " on; the whole has " +
+                                   std::to_string(options.keys));
   }
+}
+
+struct input_files {
+  explicit input_files(const attention_command& options)
+      : query(options.query, options.bf16),
+        key(options.key, options.bf16),
+        value(options.value, options.bf16) {
+    for (const tensor_file* const file : {&query, &key, &value}) {
+      check_dim(*file);
+    }
+    if (!options.bias.empty()) {
+      bias.emplace(options.bias, options.bf16);
+      check_batches(*bias, query.batches(), true);
+    }
+    if (!options.sinks.empty()) {
+      sinks.emplace(options.sinks, options.bf16);
+      if (sinks->shape() != std::vector{query.heads()}) {
+        throw failure(options.sinks, "expected one axis, with a number for each of Q's " +
+                                         std::to_string(query.heads()) + " heads");
+      }
+    }
+    check_batches(key, query.batches(), false);
+    check_batches(value, query.batches(), false);
+    check_keys(options, key);
+  }
+
+  tensor_file query, key, value;
   std::optional<tensor_file> bias;
-  if (!options.bias.empty()) {
-    bias.emplace(options.bias, options.bf16);
-    check_batches(*bias, query.batches(), true);
+  std::optional<npy_input> sinks;
+};
+
+struct arguments {
+  const_tensor_ref query, key, value;
+  attention_options how;
+};
+
+/// The arguments of calls on a queue.
+class call_input {
+ public:
+  call_input(queue& q, input_files& files, const attention_command& options)
+      : files_(files),
+        how_(options.how),
+        query_(q),
+        key_(q),
+        value_(q),
+        bias_(q),
+        sinks_(q),
+        lengths_(q) {
+    if (files.sinks) {
+      const const_matrix_ref m = read_rows(*files.sinks, 0, 1, sinks_copy_, sinks_);
+      how_.sinks = {m.data, m.type, m.cols};
+    }
+    if (options.keys >= 0) {
+      whole_.assign(static_cast<std::size_t>(files.query.batches()), options.keys);
+    }
   }
-  check_batches(key, query.batches(), false);
-  check_batches(value, query.batches(), false);
+
+  /// Of `count` batches, valid until the next.
+  arguments of(std::int64_t first, std::int64_t count) {
+    attention_options how = how_;
+    if (files_.bias) {
+      how.bias = files_.bias->read(first, count, bias_);
+    }
+    if (!whole_.empty()) {
+      how.key_lengths = {lengths_.input({whole_.data(), dtype::i64, 1, count, count}).data,
+                         dtype::i64, count};
+    }
+    return {files_.query.read(first, count, query_), files_.key.read(first, count, key_),
+            files_.value.read(first, count, value_), how};
+  }
+
+ private:
+  input_files& files_;
+  attention_options how_;
+  device_memory query_, key_, value_, bias_, sinks_, lengths_;
+  block_buffer sinks_copy_;
+  std::vector<std::int64_t> whole_;  // each batch's keys
+};
+
+void write_state(queue& q, input_files& files, const attention_command& options) {
+  const tensor_file& query = files.query;
+  attention_states states(query.file().wide_type(), query.batches(), query.heads(), query.tokens(),
+                          files.value.dim());
+  // Open before the work, so that a file that cannot be written is found at once.
+  atomic_output file(options.state, states.byte_count());
+  call_input input(q, files, options);
+  const arguments all = input.of(0, query.batches());
+  states.fold(q, all.query, all.key, all.value, all.how);
+  write_states(file, states);
+}
+
+void write_result(queue& q, input_files& files, const attention_command& options) {
+  const tensor_file& query = files.query;
   if (options.f32_output && query.file().type() == dtype::f64) {
     throw failure(options.query, "--out-dtype f32 does not apply to float64 elements");
   }
   const dtype type = options.f32_output ? dtype::f32 : query.file().type();
   const dtype wide = query.file().wide_type();
 
-  queue q({.threads = options.threads});
-  device_memory query_memory(q), key_memory(q), value_memory(q), bias_memory(q);
+  call_input input(q, files, options);
   device_memory out_memory(q), lse_memory(q);
   const std::int64_t rows = query.batches() > 0 ? query.rows() : 0;
-  const matrix_ref out = out_memory.output(type, rows, value.file().cols());
+  const matrix_ref out = out_memory.output(type, rows, files.value.dim());
   const matrix_ref lse = options.lse.path.empty() ? matrix_ref() : lse_memory.output(wide, rows, 1);
-  npy_output to(options.output, type, query.file().shape_with(value.file().cols()));
+  npy_output to(options.output, type, query.file().shape_with(files.value.dim()));
   std::optional<npy_output> lse_to;
   if (!options.lse.path.empty()) {
     lse_to.emplace(options.lse, wide, query.file().leading_shape());
   }
   progress bar("attention", query.batches());
   for (std::int64_t b = 0; b < query.batches(); ++b) {
-    attention_options how = options.how;
-    if (bias) {
-      how.bias = bias->batch(b, bias_memory);
-    }
+    arguments batch = input.of(b, 1);
     if (lse_to) {
-      how.lse = query.shaped(lse);
+      batch.how.lse = query.shaped(lse);
     }
-    attention(q, query.batch(b, query_memory), key.batch(b, key_memory),
-              value.batch(b, value_memory), query.shaped(out), how);
+    attention(q, batch.query, batch.key, batch.value, query.shaped(out), batch.how);
     to.write(out_memory.fetch(out));
     if (lse_to) {
       lse_to->write(lse_memory.fetch(lse));
@@ -139,6 +240,15 @@ void run(const attention_command& options) {
   } else {
     atomic_output::commit({&to.file()});
   }
+}
+
+void run(const attention_command& options) {
+  if (options.output.path.empty() && options.state.path.empty()) {
+    throw CLI::RequiredError("--output or --state");
+  }
+  input_files files(options);
+  queue q({.threads = options.threads});
+  options.state.path.empty() ? write_result(q, files, options) : write_state(q, files, options);
 }
 
 }  // namespace
@@ -154,9 +264,15 @@ void add_attention(CLI::App& app) {
   add_file("K.npy", options.key, "Keys, of the same type; Q's heads are a multiple of K's")
       ->required();
   add_file("V.npy", options.value, "Values, as many as keys")->required();
-  command.add_option("-o,--output", options.output.path, "Result, of Q's shape with V's last axis")
-      ->type_name("OUT.npy")
-      ->required();
+  command
+      .add_option("-o,--output", options.output.path,
+                  "Result, of Q's shape with V's last axis; this or --state")
+      ->type_name("OUT.npy");
+  CLI::Option* const state =
+      command
+          .add_option("--state", options.state.path,
+                      "Write the states of a part of the keys instead, for merge and finish")
+          ->type_name("STATE");
   command
       .add_option(
           "--lse", options.lse.path,
@@ -172,6 +288,16 @@ void add_attention(CLI::App& app) {
               {"top-left", causal::top_left},
               {"bottom-right", causal::bottom_right}},
              "Query i sees keys up to i, or so that the last query sees the last key");
+  add_integer(command, "--key-offset", options.how.key_offset,
+              "Keys of the whole that come before K's first; 0 (default): none", 0)
+      ->type_name("N");
+  add_integer(command, "--query-offset", options.how.query_offset,
+              "Added to the place of each query")
+      ->type_name("N");
+  add_integer(command, "--keys", options.keys,
+              "Keys of the whole, at whose end bottom-right begins; those up to K's last (default)",
+              0)
+      ->type_name("N");
   add_integer(command, "--window-left", options.how.window_left,
               "A query sees at most N keys before its own place")
       ->type_name("N");
@@ -186,6 +312,11 @@ void add_attention(CLI::App& app) {
                   "Add B's elements to the scores, -infinity removes a key; B's last axis is the "
                   "keys, the others are Q's or 1")
       ->type_name("B.npy");
+  command
+      .add_option("--sinks", options.sinks,
+                  "A score for each of Q's heads, float32 or float64, without a value; of parts of "
+                  "the keys, one is given them")
+      ->type_name("S.npy");
   add_choice(command, "--empty-row", options.how.empty_row,
              {{"zero", softfold::empty_row::zero}, {"nan", softfold::empty_row::nan}},
              "What a query without keys gives: 0 (default) or NaN");
@@ -193,7 +324,10 @@ void add_attention(CLI::App& app) {
              "Element type of the result: the input's (default) or float32");
   command.add_flag("--bf16", options.bf16,
                    "Read uint16 elements as bfloat16, and write bfloat16 as uint16");
-  add_no_sync(command, {&options.output.sync, &options.lse.sync});
+  for (const char* of_result : {"--output", "--lse", "--empty-row", "--out-dtype"}) {
+    state->excludes(command.get_option(of_result));
+  }
+  add_no_sync(command, {&options.output.sync, &options.lse.sync, &options.state.sync});
   add_threads(command, options.threads);
   add_version(command);
 }

@@ -9,16 +9,21 @@
 
 #include <algorithm>
 #include <cstring>
+#include <initializer_list>
 #include <memory>
 #include <optional>
+#include <utility>
+#include <variant>
 
 namespace softfold::tool {
 namespace {
 
 struct finish_command {
   std::string input;
-  output_target stem;  // of the names of the files
-  softfold::empty_row empty_row = softfold::empty_row::nan;
+  output_target output;  // of states of rows the stem of the files' names
+  output_target lse;
+  std::optional<softfold::empty_row> empty_row;
+  std::optional<dtype> out_type;
   bool logits = false;
   std::string labels;
   std::string row_labels;
@@ -26,10 +31,10 @@ struct finish_command {
   int threads = 0;
 
   [[nodiscard]] bool prints() const {
-    return stem.path.empty() || format || !labels.empty() || !row_labels.empty();
+    return output.path.empty() || format || !labels.empty() || !row_labels.empty();
   }
   [[nodiscard]] output_target file(const std::string& result) const {
-    return {stem.path + '.' + result + ".npy", stem.sync};
+    return {output.path + '.' + result + ".npy", output.sync};
   }
 };
 
@@ -70,8 +75,21 @@ class result_file {
   npy_output output_;
 };
 
-void run(const finish_command& options) {
-  const row_states states = read_states(mapped_file(options.input));
+/// Throws failure for the first option that was given, but is one for the other kind of states.
+void check_not_given(const finish_command& options,
+                     std::initializer_list<std::pair<const char*, bool>> others, const char* kind) {
+  for (const auto& [name, is_given] : others) {
+    if (is_given) {
+      throw failure(options.input, std::string(name) + " does not apply to states of " + kind);
+    }
+  }
+}
+
+void finish(const finish_command& options, const row_states& states) {
+  check_not_given(
+      options,
+      {{"--lse", !options.lse.path.empty()}, {"--out-dtype", options.out_type.has_value()}},
+      "rows");
   std::optional<table> printed = make_table(options, states);
   const std::int64_t rows = states.rows();
   const std::int64_t k = states.k();
@@ -80,7 +98,8 @@ void run(const finish_command& options) {
   block_buffer probability_memory;
   const matrix_ref lse = lse_memory.matrix(states.type(), rows, 1);
   const matrix_ref probabilities = probability_memory.matrix(states.type(), rows, k);
-  states.finish(q, {lse.data, lse.type, rows}, probabilities, options.empty_row);
+  states.finish(q, {lse.data, lse.type, rows}, probabilities,
+                options.empty_row.value_or(softfold::empty_row::nan));
 
   const auto present = [&](const_matrix_ref list) {
     list.cols = std::min(k, states.column_count());
@@ -96,7 +115,7 @@ void run(const finish_command& options) {
       printed->end();
     }
   };
-  if (options.stem.path.empty()) {
+  if (options.output.path.empty()) {
     return print_if_wanted();
   }
   const std::vector<std::int64_t> list_shape{rows, chances.cols};
@@ -116,23 +135,83 @@ void run(const finish_command& options) {
   }
 }
 
+void finish(const finish_command& options, const attention_states& states) {
+  check_not_given(options,
+                  {{"--logits", options.logits},
+                   {"--labels", !options.labels.empty()},
+                   {"--row-labels", !options.row_labels.empty()},
+                   {"--format", options.format.has_value()}},
+                  "attention");
+  if (options.output.path.empty()) {
+    throw failure(options.input, "states of attention need -o OUT.npy");
+  }
+  const dtype type = options.out_type.value_or(states.type());
+  if (states.type() == dtype::f64 && type != dtype::f64) {
+    throw failure(options.input, std::string("--out-dtype ") + name_of(type) +
+                                     " does not apply to float64 states");
+  }
+  std::vector<std::int64_t> shape{states.batches(), states.heads(), states.tokens()};
+  std::optional<npy_output> lse_to;
+  if (!options.lse.path.empty()) {
+    lse_to.emplace(options.lse, states.type(), shape);
+  }
+  shape.push_back(states.dim());
+  npy_output to(options.output, type, shape);
+
+  const std::int64_t head = states.tokens() * states.dim();
+  const std::int64_t rows = states.states().size;
+  block_buffer out_memory;
+  block_buffer lse_memory;
+  const matrix_ref out = out_memory.matrix(type, rows, states.dim());
+  const matrix_ref lse = lse_memory.matrix(states.type(), lse_to ? rows : 0, 1);
+  queue q({.threads = options.threads});
+  states.finish(q,
+                {out.data, type, states.batches(), states.heads(), states.tokens(), states.dim(),
+                 states.heads() * head, head, states.dim()},
+                lse_to ? vector_ref{lse.data, lse.type, lse.rows} : vector_ref{},
+                options.empty_row.value_or(softfold::empty_row::zero));
+  to.write(out);
+  if (lse_to) {
+    lse_to->write(lse);
+    atomic_output::commit({&to.file(), &lse_to->file()});
+  } else {
+    atomic_output::commit({&to.file()});
+  }
+}
+
+void run(const finish_command& options) {
+  std::visit([&](const auto& states) { finish(options, states); },
+             read_states(mapped_file(options.input)));
+}
+
 }  // namespace
 
 void add_finish(CLI::App& app) {
   CLI::App& command = *app.add_subcommand(
-      "finish", "Find the logsumexp of every row and the probabilities of its top k from states");
+      "finish",
+      "Find the logsumexp of every row and the probabilities of its top k from states, or the "
+      "result of attention");
   finish_command& options = set_run(command, run);
   command.add_option("STATE", options.input, "File of states")->type_name("")->required();
   command
-      .add_option("-o,--output", options.stem.path,
+      .add_option("-o,--output", options.output.path,
                   "Write STEM.logsumexp.npy, STEM.probabilities.npy and STEM.indices.npy instead "
-                  "of printing")
+                  "of printing; of states of attention OUT.npy, [batches, heads, tokens, dim]")
       ->type_name("STEM");
+  command
+      .add_option("--lse", options.lse.path,
+                  "Attention: also write the logsumexp of each query's scores, [batches, heads, "
+                  "tokens]")
+      ->type_name("LSE.npy");
+  add_choice(command, "--out-dtype", options.out_type,
+             {{"same", std::nullopt}, {"f16", dtype::f16}, {"bf16", dtype::bf16}},
+             "Attention: element type of OUT.npy: the states', float32 or float64 (default), "
+             "float16, or bfloat16 as uint16");
   command.add_flag("--logits", options.logits, "Also print the elements, or write STEM.logits.npy");
   add_choice(command, "--empty-row", options.empty_row,
              {{"nan", softfold::empty_row::nan}, {"zero", softfold::empty_row::zero}},
-             "The probabilities of a row of -infinity only: NaN (default) or 0");
-  add_no_sync(command, {&options.stem.sync});
+             "What rows of -infinity only (default NaN) and queries without keys (default 0) give");
+  add_no_sync(command, {&options.output.sync, &options.lse.sync});
   add_list_options(command, options.labels, options.row_labels, options.format);
   add_threads(command, options.threads);
   add_version(command);

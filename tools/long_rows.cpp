@@ -14,7 +14,7 @@ namespace softfold::tool {
 
 row_states long_rows::fold(std::int64_t row, std::int64_t k, double scale,
                            std::int64_t column_offset) {
-  state_tree tree(q_);
+  state_tree<row_states> tree(q_);
   device_memory memory(q_);
   for_each_column_block(input_, row, bar_, [&](std::int64_t first, const_matrix_ref block) {
     row_states part(input_.wide_type(), 1, k, scale);

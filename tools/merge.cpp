@@ -21,24 +21,13 @@ struct merge_command {
 /// What is remembered of a file, to say which two do not go together.
 struct seen_file {
   std::string path;
-  std::vector<column_range> columns;
+  std::vector<column_range> ranges;
+  bool has_sinks;
 };
 
 /// What the states of all files have as those of the first.
 struct common {
-  explicit common(const row_states& states)
-      : type(states.type()),
-        rows(states.rows()),
-        k(states.k()),
-        scale(states.scale()),
-        sampling(states.sampling()),
-        samples(states.samples().data, states.samples().data + states.samples().size) {}
-
-  dtype type;
-  std::int64_t rows;
-  std::int64_t k;
-  double scale;
-  std::optional<row_sampling> sampling;
+  std::vector<std::pair<const char*, std::string>> properties;
   std::vector<sample_state> samples;  ///< for each row's seed and offset
 };
 
@@ -55,64 +44,124 @@ std::string text_of(const std::optional<row_sampling>& s) {
                   std::to_string(s->draw);
 }
 
-/// Throws failure unless `states`, of the file `path`, are of other columns of the same rows.
-void check_goes_with(const std::vector<seen_file>& seen, const common& first,
-                     const std::string& path, const row_states& states) {
+/// What states are of, in messages, what those of the other kind are, and what files have a part
+/// of.
+struct words {
+  const char* kind;
+  const char* others;
+  const char* parts;
+};
+
+template <class States>
+constexpr words words_of = {"rows", "attention", "columns"};
+template <>
+constexpr words words_of<attention_states> = {"attention", "rows", "keys"};
+
+seen_file seen_of(const std::string& path, const row_states& s) {
+  return {path, {s.columns().begin(), s.columns().end()}, false};
+}
+seen_file seen_of(const std::string& path, const attention_states& s) {
+  return {path, {s.keys().begin(), s.keys().end()}, s.has_sinks()};
+}
+
+common common_of(const row_states& s) {
+  return {{{"type", name_of(s.type())},
+           {"rows", std::to_string(s.rows())},
+           {"k", std::to_string(s.k())},
+           {"scale", number(s.scale())},
+           {"sampling", text_of(s.sampling())}},
+          {s.samples().data, s.samples().data + s.samples().size}};
+}
+common common_of(const attention_states& s) {
+  return {{{"type", name_of(s.type())},
+           {"batches", std::to_string(s.batches())},
+           {"heads", std::to_string(s.heads())},
+           {"tokens", std::to_string(s.tokens())},
+           {"dim", std::to_string(s.dim())}},
+          {}};
+}
+
+/// Throws failure unless the states of the file `path` are of the same whole as those of the first.
+void check_common(const std::string& path, const common& own, const std::string& first_path,
+                  const common& first) {
   const auto same = [&](const std::string& what, const std::string& found,
                         const std::string& expected) {
     if (found != expected) {
-      throw failure(path, what + " is " + found + ", that of " + seen[0].path + " is " + expected);
+      throw failure(path, what + " is " + found + ", that of " + first_path + " is " + expected);
     }
   };
-  same("type", name_of(states.type()), name_of(first.type));
-  same("rows", std::to_string(states.rows()), std::to_string(first.rows));
-  same("k", std::to_string(states.k()), std::to_string(first.k));
-  same("scale", number(states.scale()), number(first.scale));
-  same("sampling", text_of(states.sampling()), text_of(first.sampling));
-  for (std::size_t r = 0; r < first.samples.size(); ++r) {
-    const sample_state& own = states.samples().data[r];
-    const std::string of_row = " of row " + std::to_string(r);
-    same("seed" + of_row, std::to_string(own.seed), std::to_string(first.samples[r].seed));
-    same("offset" + of_row, std::to_string(own.offset), std::to_string(first.samples[r].offset));
+  for (std::size_t i = 0; i < first.properties.size(); ++i) {
+    same(first.properties[i].first, own.properties[i].second, first.properties[i].second);
   }
-  for (const seen_file& other : seen) {
-    for (const column_range& theirs : other.columns) {
-      for (const column_range& own : states.columns()) {
-        const std::int64_t begin = std::max(own.begin, theirs.begin);
-        const std::int64_t end = std::min(own.end, theirs.end);
-        if (begin < end) {
-          throw failure(path, "columns " + std::to_string(begin) + " to " +
-                                  std::to_string(end - 1) + " are also in " + other.path);
-        }
-      }
-    }
+  for (std::size_t r = 0; r < first.samples.size(); ++r) {
+    const std::string of_row = " of row " + std::to_string(r);
+    same("seed" + of_row, std::to_string(own.samples[r].seed),
+         std::to_string(first.samples[r].seed));
+    same("offset" + of_row, std::to_string(own.samples[r].offset),
+         std::to_string(first.samples[r].offset));
   }
 }
 
-void run(const merge_command& options) {
+/// Throws failure if two files have a part of the whole.
+void check_disjoint(const seen_file& own, const seen_file& other, const char* parts) {
+  for (const column_range& theirs : other.ranges) {
+    for (const column_range& mine : own.ranges) {
+      const std::int64_t begin = std::max(mine.begin, theirs.begin);
+      const std::int64_t end = std::min(mine.end, theirs.end);
+      if (begin < end) {
+        throw failure(own.path, parts + (" " + std::to_string(begin)) + " to " +
+                                    std::to_string(end - 1) + " are also in " + other.path);
+      }
+    }
+  }
+  if (own.has_sinks && other.has_sinks) {
+    throw failure(own.path, "the sinks are also in " + other.path);
+  }
+}
+
+template <class States>
+void merge(const merge_command& options) {
   queue q({.threads = options.threads});
-  state_tree tree(q);
+  state_tree<States> tree(q);
   std::vector<seen_file> seen;
   std::optional<common> first;
   for (const std::string& path : options.inputs) {
-    row_states states = read_states(mapped_file(path));
-    if (!first) {
-      first.emplace(states);
+    any_states read = read_states(mapped_file(path));
+    auto* const states = std::get_if<States>(&read);
+    if (states == nullptr) {
+      throw failure(path, std::string("has states of ") + words_of<States>.others + ", " +
+                              options.inputs[0] + " those of " + words_of<States>.kind);
     }
-    check_goes_with(seen, *first, path, states);
-    seen.push_back({path, {states.columns().begin(), states.columns().end()}});
-    tree.add(std::move(states));
+    common own = common_of(*states);
+    if (!first) {
+      first = std::move(own);
+    } else {
+      check_common(path, own, seen[0].path, *first);
+    }
+    seen_file added = seen_of(path, *states);
+    for (const seen_file& other : seen) {
+      check_disjoint(added, other, words_of<States>.parts);
+    }
+    seen.push_back(std::move(added));
+    tree.add(std::move(*states));
   }
-  const row_states all = tree.finish();
+  const States all = tree.finish();
   atomic_output output(options.output, all.byte_count());
   write_states(output, all);
+}
+
+void run(const merge_command& options) {
+  const bool of_attention = holds_attention(mapped_file(options.inputs[0]));
+  of_attention ? merge<attention_states>(options) : merge<row_states>(options);
 }
 
 }  // namespace
 
 void add_merge(CLI::App& app) {
   CLI::App& command = *app.add_subcommand(
-      "merge", "Make one file of states of several, of other columns of the same rows");
+      "merge",
+      "Make one file of states of several, of other columns of the same rows or other keys of the "
+      "same queries");
   merge_command& options = set_run(command, run);
   command.add_option("STATE", options.inputs, "Files of states, in any order")
       ->type_name("")

@@ -3,19 +3,21 @@
 /// Combines states as a balanced tree, so that the rounding of n parts grows with log2 n.
 #pragma once
 
-#include <softfold/row_states.hpp>
+#include <softfold/queue.hpp>
 
 #include <utility>
 #include <vector>
 
 namespace softfold::tool {
 
+/// States is row_states or attention_states.
+template <class States>
 class state_tree {
  public:
   explicit state_tree(queue& q) : q_(q) {}
 
-  /// Adds the states of other columns of the same rows. Throws as row_states::combine.
-  void add(row_states states) {
+  /// Adds the states of another part of the same whole. Throws as States::combine.
+  void add(States states) {
     int level = 0;
     for (; !open_.empty() && open_.back().level == level; ++level) {
       states = joined(std::move(open_.back().states), states);
@@ -25,8 +27,8 @@ class state_tree {
   }
 
   /// The states of all that was added, at least once.
-  [[nodiscard]] row_states finish() {
-    row_states result = std::move(open_.back().states);
+  [[nodiscard]] States finish() {
+    States result = std::move(open_.back().states);
     for (open_.pop_back(); !open_.empty(); open_.pop_back()) {
       result = joined(std::move(open_.back().states), result);
     }
@@ -36,10 +38,10 @@ class state_tree {
  private:
   struct node {
     int level;  ///< of 2^level parts
-    row_states states;
+    States states;
   };
 
-  row_states joined(row_states to, const row_states& more) {
+  States joined(States to, const States& more) {
     to.combine(q_, more);
     return to;
   }

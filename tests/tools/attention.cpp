@@ -169,6 +169,37 @@ TEST_CASE("every option") {
               1e-5);
 }
 
+TEST_CASE("places in a whole, and sinks") {
+  const files f(random_array(dtype::f32, {2, 4, 6, 8}, 4),
+                random_array(dtype::f32, {2, 2, 9, 8}, 5),
+                random_array(dtype::f32, {2, 2, 9, 8}, 6));
+  const auto gives = [&](const std::vector<std::string>& options) {
+    f.attends(options);
+    return read_npy(f.path("o.npy")).values;
+  };
+  const std::vector<double> right = gives({"--causal", "bottom-right"});
+  CHECK(gives({"--causal", "top-left"}) != right);
+  CHECK(gives({"--causal", "top-left", "--query-offset", "3"}) == right);
+  CHECK(gives({"--causal", "top-left", "--query-offset", "8", "--key-offset", "5"}) == right);
+  CHECK(gives({"--causal", "bottom-right", "--keys", "11", "--query-offset", "-2"}) == right);
+
+  const array sinks{dtype::f64, {4}, {1, -infinity, 8, -2}};
+  write_file(f.path("s.npy"), npy_bytes(sinks));
+  f.attends({"--sinks", "s.npy", "--lse", "l.npy"});
+  result with =
+      expected(f.q, f.k, f.v, [](double product, auto...) { return product / std::sqrt(8.0); });
+  for (std::size_t row = 0; row < with.lse.size(); ++row) {
+    const double sum = std::exp(with.lse[row]);
+    const double whole = sum + std::exp(sinks.values[row / 6 % 4]);
+    with.lse[row] = std::log(whole);
+    for (std::size_t d = 0; d < 8; ++d) {
+      with.out[row * 8 + d] *= sum / whole;
+    }
+  }
+  check_close(read_npy(f.path("o.npy")), with.out, 1e-5);
+  check_close(read_npy(f.path("l.npy")), with.lse, 1e-5);
+}
+
 TEST_CASE("queries without keys") {
   const files f(random_array(dtype::f32, {2, 4}, 8), array{dtype::f32, {0, 4}, {}},
                 array{dtype::f32, {0, 5}, {}});

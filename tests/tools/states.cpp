@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // softfold fold, merge and finish: a matrix in several files of columns.
-#include "support.hpp"
+#include "checks.hpp"
 
 #include <softfold/queue.hpp>
 #include <softfold/row_states.hpp>
@@ -18,29 +18,6 @@ using namespace softfold::test;
 TEST_SUITE_BEGIN("states");
 
 namespace {
-
-std::string run_well(const work_directory& directory, const std::vector<std::string>& arguments) {
-  const outcome result = directory.run(arguments);
-  INFO("command: " << arguments[0]);
-  CHECK(result.err == "");
-  REQUIRE(result.exit_code == 0);
-  return result.out;
-}
-
-/// The command must refuse in one line that starts with the file and has the cause, and leave
-/// nothing behind.
-void refuses(const work_directory& directory, const std::vector<std::string>& arguments,
-             const std::string& file, const std::string& cause) {
-  const std::set<std::string> before = directory.names();
-  const outcome result = directory.run(arguments);
-  INFO("standard error: " << result.err);
-  CHECK(result.exit_code == 2);
-  CHECK(result.out == "");
-  CHECK(result.err.starts_with("softfold: " + file));
-  CHECK(result.err.find(cause) != std::string::npos);
-  CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
-  CHECK(directory.names() == before);
-}
 
 array columns_of(const array& x, std::int64_t begin, std::int64_t end) {
   array part{x.type, {x.rows(), end - begin}, {}};
@@ -63,17 +40,6 @@ void fold_parts(const work_directory& directory, const array& x,
     command.insert(command.end(), options.begin(), options.end());
     CHECK(run_well(directory, command).empty());
   }
-}
-
-void check_near(const array& found, const array& expected, double bound) {
-  CHECK(found.type == expected.type);
-  REQUIRE(found.values.size() == expected.values.size());
-  std::int64_t wrong = 0;
-  for (std::size_t i = 0; i < found.values.size(); ++i) {
-    const double exact = expected.values[i];
-    wrong += !(std::fabs(found.values[i] - exact) <= bound * (std::fabs(exact) + 1));
-  }
-  CHECK(wrong == 0);
 }
 
 void write_small(const work_directory& directory) {
