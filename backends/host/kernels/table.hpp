@@ -353,6 +353,8 @@ struct attention_rows {
 };
 inline constexpr int attention_row_block = 96;
 inline constexpr int attention_key_block = 128;
+/// So few rows take keys and values as they lie.
+inline constexpr int attention_few_rows = 8;
 inline constexpr int attention_padding = 16;
 constexpr std::int64_t attention_padded(std::int64_t n) {
   return (n + attention_padding - 1) / attention_padding * attention_padding;
