@@ -55,6 +55,25 @@ std::string processor_name() {
   return "unknown";
 }
 
+#if defined(SOFTFOLD_HAS_AVX512_BF16)
+const kernel_table& avx512_with_dot_products() {
+  static const kernel_table table = [] {
+    kernel_table t = avx512_kernels;
+    t.isa = "avx512_bf16";
+    t.attention[input_bf16] = avx512_bf16_kernels.attention_bf16;
+    return t;
+  }();
+  return table;
+}
+#endif
+
+#if defined(SOFTFOLD_HAS_AVX512)
+bool has_avx512() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+#endif
+
 struct candidate {
   const kernel_table& kernels;
   bool supported;
@@ -74,9 +93,11 @@ const kernel_table& choose_kernels(const char* forced) {
     forced = nullptr;  // as if the variable were not set
   }
   const candidate widest_first[] = {
+#if defined(SOFTFOLD_HAS_AVX512_BF16)
+    {avx512_with_dot_products(), has_avx512() && __builtin_cpu_supports("avx512bf16")},
+#endif
 #if defined(SOFTFOLD_HAS_AVX512)
-    {avx512_kernels, __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")},
+    {avx512_kernels, has_avx512()},
 #endif
 #if defined(SOFTFOLD_HAS_AVX2)
     {avx2_kernels, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c()},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-set(SOFTFOLD_INSTRUCTION_SETS avx2,avx512
+set(SOFTFOLD_INSTRUCTION_SETS avx2,avx512,avx512_bf16
     CACHE STRING "On x86-64, instruction sets to compile the kernels for beside the baseline")
 
 # softfold_host_sources(TARGET): the work on rows in host memory, shared by the backends that run
@@ -16,11 +16,17 @@ function(softfold_host_sources target)
   # g++ 12 warns of its own intrinsics' undefined operands.
   set(options_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c -mprfchw
       "$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized;-Wno-uninitialized>")
+  set(options_avx512_bf16 ${options_avx512} -mavx512bf16)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
     string(REPLACE "," ";" sets "${SOFTFOLD_INSTRUCTION_SETS}")
+    if("avx512_bf16" IN_LIST sets AND NOT "avx512" IN_LIST sets)
+      message(FATAL_ERROR "SOFTFOLD_INSTRUCTION_SETS has avx512_bf16 without avx512, which has its other "
+                          "kernels; add that.")
+    endif()
     foreach(isa IN LISTS sets)
       if(NOT DEFINED options_${isa})
-        message(FATAL_ERROR "SOFTFOLD_INSTRUCTION_SETS has ${isa}; expected some of avx2, avx512.")
+        message(FATAL_ERROR "SOFTFOLD_INSTRUCTION_SETS has ${isa}; expected some of avx2, avx512, "
+                            "avx512_bf16.")
       endif()
       list(APPEND sources isa/${isa}.cpp)
       set_source_files_properties("${directory}/isa/${isa}.cpp" PROPERTIES
@@ -33,7 +39,8 @@ function(softfold_host_sources target)
     # clang needs seven times as long where these are instrumented in line. The sanitizers' own build
     # does that, with g++.
     set_property(SOURCE ${directory}/isa/baseline.cpp ${directory}/isa/avx2.cpp
-                        ${directory}/isa/avx512.cpp APPEND PROPERTY COMPILE_OPTIONS
+                        ${directory}/isa/avx512.cpp ${directory}/isa/avx512_bf16.cpp
+                 APPEND PROPERTY COMPILE_OPTIONS
                  -fno-sanitize=undefined -mllvm -asan-instrumentation-with-call-threshold=0)
   endif()
   list(TRANSFORM sources PREPEND "${directory}/")

@@ -353,6 +353,8 @@ struct attention_rows {
 };
 inline constexpr int attention_row_block = 96;
 inline constexpr int attention_key_block = 128;
+/// So few rows take keys and values as they lie.
+inline constexpr int attention_few_rows = 8;
 inline constexpr int attention_padding = 16;
 constexpr std::int64_t attention_padded(std::int64_t n) {
   return (n + attention_padding - 1) / attention_padding * attention_padding;
@@ -381,11 +383,17 @@ struct kernel_table {
   output_kernels output[input_types][output_types];
 };
 
+/// Kernels that take the place of an instruction set's on processors that have more.
+struct dot_product_kernels {
+  void (*attention_bf16)(const attention_rows* rows);
+};
+
 // One for each translation unit in isa/.
 extern const kernel_table baseline_kernels;
 #if defined(__x86_64__)
 extern const kernel_table avx2_kernels;
 extern const kernel_table avx512_kernels;
+extern const dot_product_kernels avx512_bf16_kernels;
 #endif
 
 }  // namespace host

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// attention of numbers near and below the least normal one, and beside keys that a row does not
+// have.
+#include "attention_problem.hpp"
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+namespace softfold::test {
+namespace {
+
+template <class Out, class In>
+tensor<Out> attend(queue& q, const attention_case<In>& c, const attention_options& options) {
+  tensor<Out> out(c.output_layout(c.spec.v_dim), role::output);
+  attention(q, c.q.view(), c.k.view(), c.v.view(), out.view(), options);
+  q.wait();
+  out.download();
+  CHECK(out.is_clean());
+  return out;
+}
+
+template <class In>
+void check_attention(queue& q, attention_case<In>& c) {
+  using A = typename attention_case<In>::A;
+  c.commit();
+  tensor<A> lse(c.output_layout(1), role::output);
+  attention_options options = c.options;
+  options.lse = lse.view();
+  const tensor<A> out = attend<A>(q, c, options);
+  lse.download();
+  c.check(out, &lse, "attention");
+}
+
+TEST_SUITE("attention") {
+  TEST_CASE_TEMPLATE("elements below the least normal number count", In, float, bfloat16) {
+    queue q;
+    for (const std::int64_t queries : {5, 12, 110}) {
+      for (const std::int64_t dim : {3, 40}) {
+        for (const bool in_keys : {false, true}) {
+          // Their products with large ones are scores like others.
+          attention_case<In> c(
+              {.queries = queries, .keys = 300, .dim = dim, .v_dim = 20, .scale = 1.0, .seed = 40});
+          for (std::int64_t i = 0; i < queries; ++i) {
+            c.q.row(0, 0, i)[1] =
+                make<In>(in_keys ? std::ldexp(1 + 0.25 * static_cast<double>(i % 7), 126)
+                                 : std::ldexp(static_cast<double>(i % 3 * 40), -133));
+          }
+          for (std::int64_t j = 0; j < 300; ++j) {
+            c.k.row(0, 0, j)[1] =
+                make<In>(in_keys ? std::ldexp(static_cast<double>(j % 4 * 30), -133)
+                                 : std::ldexp(1 + 0.25 * static_cast<double>(j % 8), 126));
+          }
+          check_attention(q, c);
+        }
+      }
+    }
+  }
+
+  TEST_CASE_TEMPLATE("values near the least normal number count", In, float, bfloat16) {
+    queue q;
+    for (const std::int64_t queries : {5, 12, 110}) {
+      // Many small weights, whose products with them are below it, beside a large one of 0.
+      attention_case<In> c({.queries = queries,
+                            .keys = 1000,
+                            .dim = 2,
+                            .v_dim = 37,
+                            .scale = 1.0,
+                            .equal_scores = true,
+                            .seed = 41});
+      for (std::int64_t i = 0; i < queries; ++i) {
+        c.q.row(0, 0, i)[0] = make<In>(1);
+      }
+      for (std::int64_t j = 0; j < 1000; ++j) {
+        c.k.row(0, 0, j)[0] = make<In>(j == 0 ? 7 : 0);
+        for (In& x : c.v.row(0, 0, j)) {
+          x = make<In>(j == 0 ? 0 : std::ldexp(1 + 0.125 * static_cast<double>(j % 5), -120));
+        }
+      }
+      check_attention(q, c);
+      // One key gives its value.
+      for (std::size_t i = 0; i < 37; ++i) {
+        c.v.row(0, 0, 0)[i] = make<In>(std::ldexp(static_cast<double>(i), -133));
+      }
+      c.commit();
+      const std::int64_t one = 1;
+      const device_vector<std::int64_t> length{std::span<const std::int64_t>(&one, 1)};
+      attention_options options = c.options;
+      options.key_lengths = length.ref();
+      const tensor<In> out = attend<In>(q, c, options);
+      for (std::int64_t i = 0; i < queries; ++i) {
+        CHECK(same_bits(std::span<const In>(out.row(0, 0, i)),
+                        std::span<const In>(c.v.row(0, 0, 0))));
+      }
+    }
+  }
+
+  TEST_CASE_TEMPLATE("a row's bits do not know what other keys and other rows hold", In,
+                     SOFTFOLD_TEST_INPUT_TYPES) {
+    using A = typename attention_case<In>::A;
+    queue q;
+    for (const std::int64_t tokens : {40, 150}) {
+      for (const std::int64_t dim : {16, 33}) {
+        attention_case<In> c({.queries = tokens,
+                              .keys = tokens,
+                              .dim = dim,
+                              .v_dim = dim + 2,
+                              .corner = causal::top_left,
+                              .seed = 42});
+        const tensor<A> ordinary = attend<A>(q, c, c.options);
+        for (const double least : {0x1p-133, 0x1p-100, std::numeric_limits<double>::infinity(),
+                                   std::numeric_limits<double>::quiet_NaN()}) {
+          // The key and the query of one token: earlier rows have neither.
+          const std::int64_t spoiled = tokens - 9;
+          c.q.row(0, 0, spoiled)[2] = make<In>(least);
+          c.k.row(0, 0, spoiled)[5] = make<In>(least);
+          c.v.row(0, 0, spoiled)[7] = make<In>(least);
+          c.commit();
+          const tensor<A> found = attend<A>(q, c, c.options);
+          for (std::int64_t i = 0; i < spoiled; ++i) {
+            CHECK(same_bits(std::span<const A>(found.row(0, 0, i)),
+                            std::span<const A>(ordinary.row(0, 0, i))));
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace softfold::test
