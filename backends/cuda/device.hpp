@@ -160,6 +160,13 @@ __device__ inline float fast_log2(float x) {
   return result;
 }
 
+/// a b + c, between 0 and 1.
+__device__ inline float saturated_fma(float a, float b, float c) {
+  float result;
+  asm("fma.rn.sat.f32 %0, %1, %2, %3;" : "=f"(result) : "f"(a), "f"(b), "f"(c));
+  return result;
+}
+
 /// 1 / x within 2^-22, for x and 1 / x of ordinary size.
 __device__ inline float fast_reciprocal(float x) {
   float result;
@@ -228,6 +235,7 @@ __device__ inline void wait_for_launch_before() {
 /// in registers for a second use.
 __device__ inline void forget_origin(int& v) { asm volatile("" : "+r"(v)); }
 __device__ inline void forget_origin(std::uint32_t& v) { asm volatile("" : "+r"(v)); }
+__device__ inline void forget_origin(float& v) { asm volatile("" : "+f"(v)); }
 template <class T>
 __device__ inline void forget_origin(T*& p) {
   asm volatile("" : "+l"(p));

@@ -35,6 +35,8 @@
 ///                                  adds a wide product to sums[0] if x >= least[0], to sums[1] if
 ///                                  x >= least[1], to sums[2] if least[2] <= x < least[1]
 ///   fast_exp2(x), fast_log2(x), fast_reciprocal(x)
+///   saturated_fma(a, b, c)         a b + c, rounded once, or 0 or 1, whichever is the nearer; 0 if
+///                                  it is NaN
 ///   to_float(x), to_half_pair(low, high), to_bfloat16_pair(low, high)
 ///   order_key(x)                   core::order_key
 ///   count_bits, lowest_bit, leading_zeros, shift_left(x, n): n may be 32 and more, which gives 0

@@ -9,6 +9,7 @@
 #include <gpu/sampling/race_chunks.hpp>
 #include <gpu/sampling/raw.hpp>
 #include <gpu/sampling/rounds.hpp>
+#include <gpu/sampling/stairs_draws.hpp>
 #include <gpu/sampling/way.hpp>
 #include <gpu/typed.hpp>
 
@@ -64,30 +65,25 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
   core::sample_problem p = given;
   const sample_options& o = p.options;
   const std::int64_t rows = p.x.rows;
-  const bool has_race = ways.may_go(sample_way::race) && p.tokens.cols > 0;
-  const bool has_rounds = ways.may_go(sample_way::rounds);
+  // Without draws how many elements are kept may be wanted all the same.
+  const bool has_draws = p.tokens.cols > 0;
+  const bool has_race = ways.may_go(sample_way::race) && (has_draws || ways.wants_kept);
+  const bool has_stairs = ways.may_go(sample_way::stairs) && has_draws;
   const bool has_raws = raw_row::is_wanted(o);
-  const bool limited = o.min_ps.data != nullptr || o.min_p > 0;
-  const bool measures =
+  const bool counts =
       o.top_ps.data != nullptr || o.top_p < 1 || o.top_ks.data != nullptr || o.top_k > 0;
-  // Draws whose races are cut into chunks.
-  const std::int64_t raced = (has_race || has_rounds) && ways.few_draws ? rows * p.tokens.cols : 0;
-  // Most draws end with the first round. Others are worth their launches for many draws, or where
-  // chunks did not know the largest element that they are limited by; min-p needs no third.
-  constexpr std::int64_t for_second = 16;
-  constexpr std::int64_t for_third = 128;
-  const int rounds = !has_rounds || raced == 0        ? 0
-                     : !limited && raced < for_second ? 1
-                     : !measures || raced < for_third ? 2
-                                                      : 3;
+  const std::int64_t draws =
+      has_race || has_stairs ? rows * std::max<std::int64_t>(p.tokens.cols, 1) : 0;
+  // Few draws are not worth the launches of a second read over all blocks, which few need.
+  constexpr std::int64_t for_measure = 16;
+  const bool measures = has_stairs && counts && draws >= for_measure;
+  const bool has_rest = has_stairs || (has_race && ways.wants_kept);
   const int blocks = race_blocks(on);
   const auto cut_for = [&](std::int64_t count) {
     return race_cut::of<In>(p.x.cols, blocks / std::max<std::int64_t>(count, 1));
   };
-  const race_cut cut = cut_for(raced);
+  const race_cut cut = cut_for(draws);
   const race_cut raw_cut = cut_for(rows);
-  const std::int64_t most_parts =
-      std::max<std::int64_t>(raced * cut.chunks, rounds > 1 ? blocks : 0);
 
   // Their addresses are multiples of 16.
   std::size_t bytes = 0;
@@ -96,26 +92,34 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
     bytes += (static_cast<std::size_t>(count) * size + 15) / 16 * 16;
     return at;
   };
+  const std::int64_t chunks = draws * cut.chunks;
   const std::size_t raws_at = take(has_raws ? rows : 0, sizeof(raw_row));
   const std::size_t raw_parts_at = take(has_raws ? rows * raw_cut.chunks : 0, sizeof(raw_part));
-  const std::size_t parts_at = take(raced > 0 ? most_parts : 0, sizeof(race_part));
-  const std::int64_t judged = has_rounds ? raced : 0;
-  const std::size_t measures_at =
-      take(judged > 0 && measures ? most_parts : 0, sizeof(near_measure));
-  const std::size_t states_at = take(judged, sizeof(draw_state));
-  const std::size_t numbers_at = take(2 * judged, sizeof(std::int64_t));
-  const std::size_t counts_at = take(has_rounds ? 2 : 0, sizeof(int));
+  const std::size_t parts_at = take(has_race ? chunks : 0, sizeof(race_part));
+  const std::size_t stairs_at = take(has_stairs ? chunks : 0, sizeof(stair_part));
+  const std::size_t counted_at =
+      take(has_stairs && counts ? chunks : 0, stair_window::bins * sizeof(std::uint32_t));
+  const std::size_t measures_at = take(measures ? draws : 0, sizeof(measured_row));
+  const std::size_t states_at = take(has_rest ? draws : 0, sizeof(draw_state));
+  const std::size_t unknown_at = take(measures ? draws : 0, sizeof(std::int64_t));
+  const std::size_t rest_at = take(has_rest ? draws : 0, sizeof(std::int64_t));
+  const std::size_t counts_at = take(has_rest ? 2 : 0, sizeof(int));
   std::byte* const memory = static_cast<std::byte*>(on.scratch.at_least(bytes));
   auto* const raws = reinterpret_cast<raw_row*>(memory + raws_at);
   auto* const raw_parts = reinterpret_cast<raw_part*>(memory + raw_parts_at);
   auto* const parts = reinterpret_cast<race_part*>(memory + parts_at);
-  auto* const measured = reinterpret_cast<near_measure*>(memory + measures_at);
-  auto* const states = reinterpret_cast<draw_state*>(memory + states_at);
-  auto* const numbers = reinterpret_cast<std::int64_t*>(memory + numbers_at);
-  auto* const counts = reinterpret_cast<int*>(memory + counts_at);
-  // What a round leaves to the next one, in turns.
-  const auto left = [&](int round) -> draw_list {
-    return has_rounds ? draw_list{numbers + round % 2 * judged, counts + round % 2} : draw_list{};
+  auto* const numbers = reinterpret_cast<std::int64_t*>(memory + rest_at);
+  auto* const measured = reinterpret_cast<std::int64_t*>(memory + unknown_at);
+  int* const list_counts = has_rest ? reinterpret_cast<int*>(memory + counts_at) : nullptr;
+  const stair_draws stairs = {
+      .cut = cut,
+      .blocks = blocks,
+      .parts = reinterpret_cast<stair_part*>(memory + stairs_at),
+      .counted = reinterpret_cast<std::uint32_t*>(memory + counted_at),
+      .states = reinterpret_cast<draw_state*>(memory + states_at),
+      .unknown = measures ? draw_list{measured, list_counts} : draw_list{},
+      .rest = has_rest ? draw_list{numbers, list_counts + 1} : draw_list{},
+      .measures = reinterpret_cast<measured_row*>(memory + measures_at),
   };
 
   const auto source = row_source<In>::of(p.x);
@@ -129,55 +133,40 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
       p.options.top_indices = {};
       p.options.top_log_probabilities = {};
     }
-    const race_work first = {cut, raced, {}, blocks};
-    const auto race = [&](const auto& reading, auto is_limited) {
+    const auto race = [&](const auto& reading) {
       using rows_type = std::remove_cvref_t<decltype(reading)>;
-      if (raced > 0) {
-        launch_grid(on.stream, race_chunks<lanes(), is_limited(), In, rows_type>,
-                    raced * cut.chunks, race_threads, source, p, ways, first, nullptr, parts,
-                    left(0).count, reading);
-      }
-      if (has_race) {
-        launch_next(on.stream, race_finish<In, rows_type>, raced, finish_threads, 0, source, p,
-                    ways, cut, parts, raws, reading);
-      }
+      launch_grid(on.stream, race_chunks<lanes(), In, rows_type>, chunks, race_threads, source, p,
+                  ways, cut, parts, list_counts, reading);
+      launch_next(on.stream, race_finish<In, rows_type>, draws, finish_threads, 0, source, p, ways,
+                  cut, parts, stairs.states, stairs.rest, raws, reading);
     };
-    if (given.edits.any()) {
-      race(masked_rows<In>{row_removals::of(given.edits)}, std::false_type());
-    } else if (limited) {
-      race(whole_rows<In>{}, std::true_type());
-    } else {
-      race(whole_rows<In>{}, std::false_type());
+    if (has_race && given.edits.any()) {
+      race(masked_rows<In>{row_removals::of(given.edits)});
+    } else if (has_race) {
+      race(whole_rows<In>{});
     }
-    if (!has_rounds) {
-      return;
-    }
-    race_work work = first;
-    for (int round = 0; round < rounds; ++round) {
-      const draw_state* const before = round == 0 ? nullptr : states;
-      const draw_list next = left(round);
-      const std::int64_t grid = round == 0 ? raced * cut.chunks : blocks;
-      if (round > 0) {
-        launch_next(on.stream, race_chunks<lanes(), true, In, whole_rows<In>>, grid, race_threads,
-                    0, source, p, ways, work, before, parts, next.count, whole_rows<In>{});
-      }
+    if (has_stairs) {
+      launch_grid(on.stream,
+                  counts ? stair_chunks<lanes(), true, In> : stair_chunks<lanes(), false, In>,
+                  chunks, race_threads, source, p, ways, stairs, has_race ? nullptr : list_counts);
+      launch_next(on.stream, stair_finish<lanes(), In>, draws, race_threads, 0, source, p, ways,
+                  stairs, raws);
       if (measures) {
-        launch_next(on.stream, measure_chunks<lanes(), In>, grid, race_threads, 0, source, p, ways,
-                    work, before, parts, measured);
+        launch_next(on.stream, stair_measure<lanes(), In>, blocks, race_threads, 0, source, p,
+                    stairs);
+        launch_next(on.stream, stair_judge<lanes(), In>,
+                    std::min<std::int64_t>(draws, on.properties.multiprocessors), race_threads, 0,
+                    source, p, stairs, raws);
       }
-      launch_next(on.stream, judge_draws<lanes(), In>, std::min(raced, grid), finish_threads, 0,
-                  source, p, ways, work, parts, measured, states, round == 0, next, raws);
-      work.list = next;
     }
-    if (rounds == 0) {
-      work.draws = rows;
+    if (has_rest || ways.may_go(sample_way::rounds)) {
+      launch_next(on.stream, sample_in_rounds<lanes(), In>,
+                  std::min<std::int64_t>(std::max(rows, draws), 2 * on.properties.multiprocessors),
+                  race_threads, 0, source, p, ways, stairs.rest, stairs.states, raws);
     }
-    launch_next(on.stream, sample_in_rounds<lanes(), In>,
-                std::min<std::int64_t>(std::max(rows, raced), 2 * on.properties.multiprocessors),
-                race_threads, 0, source, p, ways, work, rounds > 0 ? states : nullptr, raws);
   });
   if (lists.values.data != nullptr) {
-    launch_grid(on.stream, sample_from_lists<In>, rows, list_threads, p, ways, lists, raws);
+    launch_next(on.stream, sample_from_lists<In>, rows, list_threads, 0, p, ways, lists, raws);
   }
   if (ways.may_go(sample_way::row)) {
     run_by_block<In>(on, p, ways);
@@ -192,7 +181,8 @@ bool reads_edits(const core::sample_problem& p) {
   const sample_ways ways = sample_ways::of(p);
   return p.x.type != dtype::f64 && row_removals::takes(e, p.x.rows, p.x.cols) &&
          (e.mask.type != dtype::u8 || p.x.cols % race_columns == 0) && ways.alike &&
-         ways.may_go(sample_way::race) && !raw_row::is_wanted(o) && o.top_indices.data == nullptr;
+         ways.may_go(sample_way::race) && !ways.wants_kept && !raw_row::is_wanted(o) &&
+         o.top_indices.data == nullptr;
 }
 
 void sample_rows(executor& on, const core::sample_problem& p, const sample_lists& lists) {

@@ -139,6 +139,7 @@ __device__ inline unsigned char* dynamic_shared_memory() {
 /// in registers for a second use.
 __device__ inline void forget_origin(int& v) { asm volatile("" : "+v"(v)); }
 __device__ inline void forget_origin(std::uint32_t& v) { asm volatile("" : "+v"(v)); }
+__device__ inline void forget_origin(float& v) { asm volatile("" : "+v"(v)); }
 template <class T>
 __device__ inline void forget_origin(T*& p) {
   asm volatile("" : "+v"(p));

@@ -94,6 +94,11 @@ __device__ inline double max_or_nan(double a, double b) { return a > b || a != a
 __device__ inline float min_or_nan(float a, float b) { return a < b || a != a ? a : b; }
 __device__ inline double min_or_nan(double a, double b) { return a < b || a != a ? a : b; }
 
+/// a b + c, between 0 and 1.
+__device__ inline float saturated_fma(float a, float b, float c) {
+  return fminf(fmaxf(fmaf(a, b, c), 0.0F), 1.0F);
+}
+
 __device__ inline float to_float(bfloat16 x) { return static_cast<float>(x); }
 /// Rounded to nearest even, in the upper half; of a NaN, some NaN.
 __device__ inline std::uint32_t rounded_to_bfloat16(float x) {

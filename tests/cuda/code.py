@@ -49,8 +49,10 @@ TUNED = {
     "edit_rows": 0,
     "race_chunks": 0,
     "race_finish": 0,
-    "measure_chunks": 32,
-    "judge_draws": 0,
+    "stair_chunks": 0,
+    "stair_finish": 0,
+    "stair_measure": 0,
+    "stair_judge": 0,
     "sample_in_rounds": 8,
     "raw_chunks": 0,
     "scan_by_block": 8,
@@ -65,10 +67,6 @@ OF_ARCHITECTURES = {"attention_by_groups": "sm_90"}
 EXCEPTED = {
     "topk_rows_by_lanes<32, 1, bfloat16, 8>": 8,
     "topk_rows_by_lanes<32, 32, float, 4>": 8,
-    # sm_80 has no instruction for the smaller halves of two words.
-    "race_chunks<32, true, float, gpu::cuda::whole_rows<float> >": 40,
-    "race_chunks<32, true, half, gpu::cuda::whole_rows<half> >": 32,
-    "race_chunks<32, true, bfloat16, gpu::cuda::whole_rows<bfloat16> >": 32,
 }
 
 

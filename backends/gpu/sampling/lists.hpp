@@ -38,6 +38,7 @@ __global__ void __launch_bounds__(list_threads)
   constexpr double infinity = std::numeric_limits<double>::infinity();
   __shared__ uninitialised<list_memory> shared;
   list_memory& memory = shared.get();
+  wait_for_launch_before();
   const std::int64_t row = blockIdx.x;
   const auto thread = static_cast<int>(threadIdx.x);
   const sampling::parameters p = sampling::parameters_of(problem.options, row);

@@ -14,12 +14,39 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// The elements before one in the order of top-k, and all that have a part in top-p.
+/// Whether top-k cuts anything.
+[[nodiscard]] __device__ inline bool cuts_k(const core::sampling::parameters& p,
+                                            std::int64_t cols) {
+  return p.top_k > 0 && p.top_k < cols;
+}
+
+/// The elements before one in the order of top-k, those of them that are larger, and all that have
+/// a part in top-p.
 struct measured_row {
   core::sampling::mass before;
+  core::sampling::mass larger;
   core::sampling::mass whole;
   std::int64_t before_count;
+  std::int64_t larger_count;
   std::int64_t whole_count;
+
+  /// Whether top-k and top-p keep an element that stands after so much.
+  [[nodiscard]] __device__ bool keeps_after(const core::sampling::mass& mass, std::int64_t count,
+                                            const core::sampling::parameters& p,
+                                            std::int64_t cols) const {
+    return !(cuts_k(p, cols) && count >= p.top_k) &&
+           !(p.top_p < 1 && mass.reaches(core::sampling::share_of(p.top_p, whole)));
+  }
+  /// The element itself.
+  [[nodiscard]] __device__ bool keeps(const core::sampling::parameters& p,
+                                      std::int64_t cols) const {
+    return keeps_after(before, before_count, p, cols);
+  }
+  /// The first of those that are equal to it.
+  [[nodiscard]] __device__ bool keeps_first_equal(const core::sampling::parameters& p,
+                                                  std::int64_t cols) const {
+    return keeps_after(larger, larger_count, p, cols);
+  }
 };
 
 /// The same about, of a part of the row: masses within a share of 2^-13 of themselves, relative to
@@ -35,26 +62,34 @@ struct measure_memory {
   near_measure near;
 };
 
+/// Beside other threads that do.
+__device__ inline void add_to(core::sampling::mass& to, const core::sampling::mass& own) {
+  using word = unsigned long long;  // what the languages call 64 bits
+  const word before = atomicAdd(reinterpret_cast<word*>(&to.low), word{own.low});
+  const word high = own.high + (before + own.low < before ? 1U : 0U);
+  if (high != 0) {
+    atomicAdd(reinterpret_cast<word*>(&to.high), high);
+  }
+}
+__device__ inline void add_to(std::int64_t& to, std::int64_t own) {
+  using word = unsigned long long;
+  atomicAdd(reinterpret_cast<word*>(&to), static_cast<word>(own));
+}
+
 template <int lanes>
 __device__ inline void add_over_block(core::sampling::mass own, core::sampling::mass& to) {
   for (int distance = lanes / 2; distance > 0; distance /= 2) {
     own.add({shuffle_xor(own.low, distance), shuffle_xor(own.high, distance)});
   }
   if (threadIdx.x % lanes == 0) {
-    using word = unsigned long long;  // what the languages call 64 bits
-    const word before = atomicAdd(reinterpret_cast<word*>(&to.low), word{own.low});
-    const word high = own.high + (before + own.low < before ? 1U : 0U);
-    if (high != 0) {
-      atomicAdd(reinterpret_cast<word*>(&to.high), high);
-    }
+    add_to(to, own);
   }
 }
 template <int lanes>
 __device__ inline void add_over_block(std::int64_t own, std::int64_t& to) {
   own = sum_over_lanes(own, lanes);
   if (threadIdx.x % lanes == 0) {
-    using word = unsigned long long;
-    atomicAdd(reinterpret_cast<word*>(&to), static_cast<word>(own));
+    add_to(to, own);
   }
 }
 template <int lanes>
@@ -91,28 +126,26 @@ struct row_measure {
   std::int64_t column;
   float largest_x = 0;  ///< for nearly()
 
-  [[nodiscard]] __device__ bool is_before(float element, std::int64_t at) const {
-    return element > x || (element == x && at < column);
-  }
-
   /// Of a finite number.
   __device__ static float next_above(float element) {
     const std::uint32_t bits = __float_as_uint(element);
     return __uint_as_float(element > 0 ? bits + 1 : element < 0 ? bits - 1 : 1U);
   }
 
-  /// To all threads of the block.
+  /// The measure of columns [begin, end), begin a multiple of race_columns, to all threads of the
+  /// block.
   template <int lanes>
-  __device__ measured_row exactly(measure_memory& memory) const {
+  __device__ const measured_row& exactly(std::int64_t begin, std::int64_t end,
+                                         measured_row& memory) const {
     namespace sampling = core::sampling;
     constexpr double infinite = std::numeric_limits<double>::infinity();
     __syncthreads();
     if (threadIdx.x == 0) {
-      memory.exact = {};
+      memory = {};
     }
     __syncthreads();
     measured_row own = {};
-    for (std::int64_t first = std::int64_t{threadIdx.x} * race_columns; first < row.cols;
+    for (std::int64_t first = begin + std::int64_t{threadIdx.x} * race_columns; first < end;
          first += std::int64_t{blockDim.x} * race_columns) {
       race_block<In> block;
       row.load(first, block);
@@ -125,19 +158,26 @@ struct row_measure {
           const std::uint64_t weight = sampling::weight_of(below);
           own.whole.add(weight);
           ++own.whole_count;
-          if (is_before(element, first + i)) {
+          if (element > x) {
+            own.larger.add(weight);
+            ++own.larger_count;
+          } else if (element == x && first + i < column) {
             own.before.add(weight);
             ++own.before_count;
           }
         }
       }
     }
-    add_over_block<lanes>(own.before, memory.exact.before);
-    add_over_block<lanes>(own.whole, memory.exact.whole);
-    add_over_block<lanes>(own.before_count, memory.exact.before_count);
-    add_over_block<lanes>(own.whole_count, memory.exact.whole_count);
+    own.before.add(own.larger);
+    own.before_count += own.larger_count;
+    add_over_block<lanes>(own.before, memory.before);
+    add_over_block<lanes>(own.larger, memory.larger);
+    add_over_block<lanes>(own.whole, memory.whole);
+    add_over_block<lanes>(own.before_count, memory.before_count);
+    add_over_block<lanes>(own.larger_count, memory.larger_count);
+    add_over_block<lanes>(own.whole_count, memory.whole_count);
     __syncthreads();
-    return memory.exact;
+    return memory;
   }
 
   /// Of columns [begin, end); the depth counts for nothing. To all of race_threads threads.
@@ -191,6 +231,22 @@ struct row_measure {
     return sum_over_block<lanes>(own, memory);
   }
 };
+
+/// A row and its race's winner as the filters see them.
+template <class In>
+__device__ inline row_measure<In> measure_of(const row_reader<In>& row,
+                                             const core::sampling::parameters& p, bool joint,
+                                             float top, std::int64_t winner) {
+  namespace sampling = core::sampling;
+  const double scale = sampling::scale_of<float>(p.temperature);
+  return {row,
+          scale,
+          sampling::scaled(scale, static_cast<double>(top)),
+          joint ? std::numeric_limits<double>::infinity() : sampling::min_p_depth(p.min_p),
+          row.element(winner),
+          winner,
+          top};
+}
 
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold::gpu

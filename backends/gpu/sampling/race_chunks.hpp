@@ -42,39 +42,23 @@ struct draw_list {
   std::int64_t* numbers;
   int* count;
 
-  __device__ void append(std::int64_t number) const { numbers[atomicAdd(count, 1)] = number; }
-};
-
-/// The draws of a race: all, or those of a list, of which a device's blocks have the more chunks
-/// the fewer there are.
-struct race_work {
-  race_cut cut;
-  std::int64_t draws;
-  draw_list list;  ///< without numbers: all
-  int blocks;
-
-  [[nodiscard]] __device__ std::int64_t count() const {
-    return list.numbers == nullptr ? draws : *list.count;
-  }
-  template <class In>
-  [[nodiscard]] __device__ race_cut cut_of(std::int64_t count, std::int64_t cols) const {
-    return list.numbers == nullptr || count == 0 ? cut : race_cut::of<In>(cols, blocks / count);
-  }
-  [[nodiscard]] __device__ std::int64_t number(std::int64_t i) const {
-    return list.numbers == nullptr ? i : list.numbers[i];
+  /// Its place.
+  __device__ int append(std::int64_t number) const {
+    const int place = atomicAdd(count, 1);
+    numbers[place] = number;
+    return place;
   }
 };
 
-/// Whether the filters keep a race's winner, as far as is known.
-enum class verdict : std::uint8_t { kept, removed, unknown };
+/// Whether the filters keep a race's winner, as far as is known; or no race has been yet.
+enum class verdict : std::uint8_t { kept, removed, unknown, unraced };
 
-/// What the rounds so far found of a draw.
+/// What is known of a draw whose token is not.
 struct draw_state {
   std::int64_t winner = -1;  ///< of the last race
   float top = 0;             ///< the row's largest element
   core::sampling::row_kind kind = core::sampling::row_kind::ordinary;
   verdict judged = verdict::unknown;  ///< the winner
-  bool done = false;                  ///< the token is written
 };
 
 /// What race_chunks reads rows with: as they are, or with what is removed.
@@ -98,54 +82,37 @@ struct masked_rows {
   }
 };
 
-/// `limited`: some rows have a min-p, or draws go into another round, whose `states` these are.
-/// `cleared`: the number of draws for the next round, or null.
-template <int lanes, bool limited, class In, class Rows>
+/// The first kernel of a call clears its lists, which no kernel before it reads any more.
+__device__ inline void clear_lists(int* counts) {
+  if (counts != nullptr && blockIdx.x == 0 && threadIdx.x < 2) {
+    counts[threadIdx.x] = 0;
+  }
+}
+
+template <int lanes, class In, class Rows>
 __global__ void __launch_bounds__(race_threads, least_resident(Rows::resident))
     race_chunks(const row_source<In> source, const core::sample_problem problem,
-                const sample_ways ways, const race_work work, const draw_state* states,
-                race_part* parts, int* cleared, const Rows rows) {
+                const sample_ways ways, const race_cut cut, race_part* parts, int* cleared,
+                const Rows rows) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
   }
   __shared__ uninitialised<race_part> part;
-  wait_for_launch_before();
   let_next_begin();
-  if (blockIdx.x == 0 && threadIdx.x == 0 && cleared != nullptr) {
-    *cleared = 0;
+  clear_lists(cleared);
+  const std::int64_t number = blockIdx.x / static_cast<unsigned>(cut.chunks);
+  const auto chunk = static_cast<int>(blockIdx.x % static_cast<unsigned>(cut.chunks));
+  const std::int64_t row = number % source.rows;
+  const core::sampling::parameters p = core::sampling::parameters_of(problem.options, row);
+  if (ways.way_of(p) != sample_way::race) {
+    return;
   }
-  const std::int64_t count = work.count();
-  const race_cut cut = work.template cut_of<In>(count, source.cols);
-  for (std::int64_t b = blockIdx.x; b < count * cut.chunks; b += gridDim.x) {
-    const std::int64_t number = work.number(b / cut.chunks);
-    const auto chunk = static_cast<int>(b % cut.chunks);
-    const std::int64_t row = number % source.rows;
-    const core::sampling::parameters p = core::sampling::parameters_of(problem.options, row);
-    if (!ways.races(ways.way_of(p))) {
-      continue;
-    }
-    const auto reader = rows.reader(source, row);
-    race_limits limits;
-    float known = -infinity<float>;
-    if constexpr (limited) {
-      limits.depth = core::sampling::min_p_depth(p.min_p);
-      if (states != nullptr) {
-        const draw_state& state = states[number];
-        if (state.judged != verdict::removed) {
-          continue;
-        }
-        limits.column = state.winner;
-        limits.x = reader.element(state.winner);
-        known = state.top;
-      }
-    }
-    race<In, limited, decltype(rows.reader(source, row))>::of(reader, p, number / source.rows,
-                                                              limits)
-        .template run<lanes>(cut.begin(chunk), cut.end(chunk, source.cols), part.get(), known);
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      parts[b] = part.get();
-    }
+  const auto reader = rows.reader(source, row);
+  race<In, false, decltype(rows.reader(source, row))>::of(reader, p, number / source.rows)
+      .template run<lanes>(cut.begin(chunk), cut.end(chunk, source.cols), part.get());
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    parts[blockIdx.x] = part.get();
   }
 }
 
@@ -258,28 +225,36 @@ __device__ inline void find_winner(const Race& race, finish_memory<threads>& mem
 
 constexpr int finish_threads = 64;
 
-/// The tokens of rows without filters.
+/// The tokens of rows without filters; where what they keep is wanted, too, the draws are left to
+/// sample_in_rounds.
 template <class In, class Rows>
 __global__ void __launch_bounds__(finish_threads)
     race_finish(const row_source<In> source, const core::sample_problem problem,
                 const sample_ways ways, const race_cut cut, const race_part* parts,
-                const raw_row* raws, const Rows rows) {
+                draw_state* states, const draw_list rest, const raw_row* raws, const Rows rows) {
   __shared__ uninitialised<finish_memory<finish_threads>> shared;
   wait_for_launch_before();
   let_next_begin();
-  const std::int64_t draw = blockIdx.x / source.rows;
-  const std::int64_t row = blockIdx.x % source.rows;
+  const std::int64_t number = blockIdx.x;
+  const std::int64_t row = number % source.rows;
   const core::sampling::parameters p = core::sampling::parameters_of(problem.options, row);
   if (ways.way_of(p) != sample_way::race) {
     return;
   }
-  gather_parts(parts + std::int64_t{blockIdx.x} * cut.chunks, cut, source.cols, shared.get());
+  gather_parts(parts + number * cut.chunks, cut, source.cols, shared.get());
   const auto reader = rows.reader(source, row);
-  find_winner(race<In, false, decltype(rows.reader(source, row))>::of(reader, p, draw),
-              shared.get());
+  find_winner(
+      race<In, false, decltype(rows.reader(source, row))>::of(reader, p, number / source.rows),
+      shared.get());
   if (threadIdx.x == 0) {
     const core::sampling::runner best = shared.get().winner;
-    write_drawn<In>(problem, row, draw, best, kind_of(best), 0, raws);
+    if (ways.wants_kept) {
+      states[number] = {best.column, core::value_of_key<float>(shared.get().top), kind_of(best),
+                        verdict::kept};
+      rest.append(number);
+    } else {
+      write_drawn<In>(problem, row, number / source.rows, best, kind_of(best), 0, raws);
+    }
   }
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Rows with filters: what they keep is a first part of the order, so the winner of all is the
-/// token if it stands there; else what stands before it races again. Where the cut is does not have
-/// to be known, only on which side of it the winner is. Chunks of rows make the first race and
-/// measure what is before its winner; a block for each row decides, and makes further rounds.
+/// Rows with filters, by a block: what they keep is a first part of the order, so the winner of all
+/// is the token if it stands there; else what stands before it races again. Where the cut is does
+/// not have to be known, only on which side of it the winner is. So many draws of a row are made,
+/// and the few that stairs do not end.
 #pragma once
 
 #include <gpu/job/row_source.hpp>
@@ -31,86 +31,10 @@ struct round_memory {
 };
 
 /// Whether what a row's top_p or top_k keeps has to be measured, and can be nearly.
-[[nodiscard]] __device__ inline bool cuts_k(const core::sampling::parameters& p,
-                                            std::int64_t cols) {
-  return p.top_k > 0 && p.top_k < cols;
-}
 [[nodiscard]] __device__ inline bool measures_nearly(const core::sampling::parameters& p,
                                                      bool joint, std::int64_t cols) {
   // With a depth there is something to be exact about.
   return (cuts_k(p, cols) || p.top_p < 1) && (joint || p.min_p == 0);
-}
-
-/// A row and its race's winner as the filters see them.
-template <class In>
-__device__ inline row_measure<In> measure_of(const row_reader<In>& row,
-                                             const core::sampling::parameters& p, bool joint,
-                                             float top, std::int64_t winner) {
-  namespace sampling = core::sampling;
-  const double scale = sampling::scale_of<float>(p.temperature);
-  return {row,
-          scale,
-          sampling::scaled(scale, static_cast<double>(top)),
-          joint ? std::numeric_limits<double>::infinity() : sampling::min_p_depth(p.min_p),
-          row.element(winner),
-          winner,
-          top};
-}
-
-/// The race whose parts a round looks at; `states`: of the rounds before it, or null.
-template <class In>
-__device__ inline race<In, true> race_of(const row_reader<In>& row,
-                                         const core::sampling::parameters& p, std::int64_t draw,
-                                         const draw_state* states, std::int64_t number) {
-  race_limits limits;
-  if (states != nullptr) {
-    limits.column = states[number].winner;
-    limits.x = row.element(limits.column);
-  }
-  return race<In, true>::of(row, p, draw, limits);
-}
-
-/// What stands before a race's winners, chunk by chunk, of the rows whose filters ask for it.
-template <int lanes, class In>
-__global__ void __launch_bounds__(race_threads, least_resident(3))
-    measure_chunks(const row_source<In> source, const core::sample_problem problem,
-                   const sample_ways ways, const race_work work, const draw_state* states,
-                   const race_part* parts, near_measure* measures) {
-  if constexpr (!target_has_lanes<lanes>) {
-    return stop_wrong_lanes();
-  }
-  namespace sampling = core::sampling;
-  __shared__ uninitialised<finish_memory<race_threads>> shared;
-  __shared__ uninitialised<measure_memory> measured;
-  wait_for_launch_before();
-  let_next_begin();
-  const bool joint = problem.options.order == filter_order::joint;
-  const std::int64_t count = work.count();
-  const race_cut cut = work.template cut_of<In>(count, source.cols);
-  for (std::int64_t b = blockIdx.x; b < count * cut.chunks; b += gridDim.x) {
-    const std::int64_t number = work.number(b / cut.chunks);
-    const auto chunk = static_cast<int>(b % cut.chunks);
-    const std::int64_t row = number % source.rows;
-    const sampling::parameters p = sampling::parameters_of(problem.options, row);
-    if (ways.way_of(p) != sample_way::rounds || p.temperature == 0 ||
-        !measures_nearly(p, joint, source.cols) ||
-        (states != nullptr && states[number].judged != verdict::removed)) {
-      continue;
-    }
-    const auto reader = row_reader<In>::of(source.row(row), source.cols);
-    gather_parts(parts + b / cut.chunks * cut.chunks, cut, source.cols, shared.get());
-    find_winner(race_of(reader, p, number / source.rows, states, number), shared.get());
-    const sampling::runner winner = shared.get().winner;
-    if (kind_of(winner) != sampling::row_kind::ordinary) {
-      continue;
-    }
-    const near_measure own =
-        measure_of(reader, p, joint, core::value_of_key<float>(shared.get().top), winner.column)
-            .template nearly<lanes>(cut.begin(chunk), cut.end(chunk, source.cols), measured.get());
-    if (threadIdx.x == 0) {
-      measures[b] = own;
-    }
-  }
 }
 
 /// By min-p; kept is only what no other filter cuts.
@@ -136,71 +60,6 @@ __device__ inline verdict judge_nearly(const near_measure& near,
                                                                     : verdict::unknown;
 }
 
-/// Ends the draws whose winner is kept; `next`: the others.
-template <int lanes, class In>
-__global__ void __launch_bounds__(finish_threads)
-    judge_draws(const row_source<In> source, const core::sample_problem problem,
-                const sample_ways ways, const race_work work, const race_part* parts,
-                const near_measure* measures, draw_state* states, bool is_first,
-                const draw_list next, const raw_row* raws) {
-  if constexpr (!target_has_lanes<lanes>) {
-    return stop_wrong_lanes();
-  }
-  namespace sampling = core::sampling;
-  __shared__ uninitialised<finish_memory<finish_threads>> shared;
-  __shared__ uninitialised<measure_memory> measured;
-  wait_for_launch_before();
-  let_next_begin();
-  const bool joint = problem.options.order == filter_order::joint;
-  const std::int64_t count = work.count();
-  const race_cut cut = work.template cut_of<In>(count, source.cols);
-  for (std::int64_t i = blockIdx.x; i < count; i += gridDim.x) {
-    const std::int64_t number = work.number(i);
-    const std::int64_t row = number % source.rows;
-    const sampling::parameters p = sampling::parameters_of(problem.options, row);
-    if (ways.way_of(p) != sample_way::rounds) {
-      continue;
-    }
-    const draw_state* const before = is_first ? nullptr : states;
-    if (before != nullptr && before[number].judged != verdict::removed) {
-      if (threadIdx.x == 0) {
-        next.append(number);
-      }
-      continue;
-    }
-    const auto reader = row_reader<In>::of(source.row(row), source.cols);
-    gather_parts(parts + i * cut.chunks, cut, source.cols, shared.get());
-    find_winner(race_of(reader, p, number / source.rows, before, number), shared.get());
-    const sampling::runner winner = shared.get().winner;
-    const float top = core::value_of_key<float>(shared.get().top);
-    const sampling::row_kind kind = kind_of(winner);
-    verdict judged = verdict::kept;
-    if (kind == sampling::row_kind::ordinary && p.temperature != 0) {
-      judged = judge_by_depth(measure_of(reader, p, joint, top, winner.column), p);
-      if (judged == verdict::unknown && measures_nearly(p, joint, source.cols)) {
-        near_measure near = {};
-        for (auto j = static_cast<int>(threadIdx.x); j < cut.chunks; j += finish_threads) {
-          const near_measure& of_chunk = measures[i * cut.chunks + j];
-          near.before += of_chunk.before;
-          near.whole += of_chunk.whole;
-          near.before_count += of_chunk.before_count;
-        }
-        judged = judge_nearly(sum_over_block<lanes>(near, measured.get()), p, source.cols);
-      }
-    }
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      const bool done = judged == verdict::kept && !ways.wants_kept;
-      states[number] = {winner.column, top, kind, judged, done};
-      if (done) {
-        write_drawn<In>(problem, row, number / source.rows, winner, kind, 0, raws);
-      } else {
-        next.append(number);
-      }
-    }
-  }
-}
-
 /// Whether the filters keep the winner; if not, the limits are set for the next round.
 template <int lanes, class In>
 __device__ inline bool keeps_winner(const row_reader<In>& row, bool joint, verdict judged,
@@ -216,11 +75,9 @@ __device__ inline bool keeps_winner(const row_reader<In>& row, bool joint, verdi
           measure.template nearly<lanes, round_ahead>(0, row.cols, memory.measure), p, row.cols);
     }
     if (judged == verdict::unknown) {
-      const measured_row exact = measure.template exactly<lanes>(memory.measure);
-      const bool kept =
-          !(cuts_k(p, row.cols) && exact.before_count >= p.top_k) &&
-          !(p.top_p < 1 && exact.before.reaches(sampling::share_of(p.top_p, exact.whole)));
-      judged = kept ? verdict::kept : verdict::removed;
+      judged = measure.template exactly<lanes>(0, row.cols, memory.measure.exact).keeps(p, row.cols)
+                   ? verdict::kept
+                   : verdict::removed;
     }
   }
   __syncthreads();
@@ -245,7 +102,7 @@ __device__ inline void count_kept(const row_reader<In>& row, round_memory& memor
                                      std::numeric_limits<double>::infinity(),
                                      0,
                                      0};
-    exact = measure.template exactly<lanes>(memory.measure);
+    exact = measure.template exactly<lanes>(0, row.cols, memory.measure.exact);
   }
   if (threadIdx.x == 0) {
     const bool one = memory.numbers.kind == sampling::row_kind::ordinary ||
@@ -269,12 +126,12 @@ __device__ inline double log_of_winner(const row_reader<In>& row, const sample_w
   return sampling::log_probability(memory.numbers.largest, z, memory.numbers.kept_weight);
 }
 
-/// The draws of a list, whose states these are; without one all draws of so many rows, which have
-/// none.
+/// The draws of a list, whose states these are; without numbers all draws of the rows that go this
+/// way.
 template <int lanes, class In>
 __global__ void __launch_bounds__(race_threads, least_resident(2))
     sample_in_rounds(const row_source<In> source, const core::sample_problem given,
-                     const sample_ways ways, const race_work work, const draw_state* states,
+                     const sample_ways ways, const draw_list list, const draw_state* states,
                      const raw_row* raws) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
@@ -286,10 +143,11 @@ __global__ void __launch_bounds__(race_threads, least_resident(2))
   const sampling::parameters& p = memory.parameters;
   const bool joint = given.options.order == filter_order::joint;
   wait_for_launch_before();
-  const std::int64_t count = work.count();
-  const std::int64_t draws = states != nullptr ? 1 : given.tokens.cols;
+  const bool is_listed = list.numbers != nullptr;
+  const std::int64_t count = is_listed ? *list.count : source.rows;
+  const std::int64_t draws = is_listed ? 1 : given.tokens.cols;
   for (std::int64_t i = blockIdx.x; i < count; i += gridDim.x) {
-    const std::int64_t number = work.number(i);
+    const std::int64_t number = is_listed ? list.numbers[i] : i;
     const std::int64_t row = number % source.rows;
     const auto reader = row_reader<In>::of(source.row(row), source.cols);
     __syncthreads();
@@ -298,16 +156,13 @@ __global__ void __launch_bounds__(race_threads, least_resident(2))
       memory.numbers = sampling::row_numbers{};
     }
     __syncthreads();
-    if (ways.way_of(p) != sample_way::rounds) {
+    if (!is_listed && ways.way_of(p) != sample_way::rounds) {
       continue;
     }
     for (std::int64_t j = 0; j < draws || j == 0; ++j) {
       const std::int64_t draw = number / source.rows + j;
-      draw_state state;
-      bool is_raced = states != nullptr;
-      if (is_raced) {
-        state = states[number];
-      }
+      const draw_state state = is_listed ? states[number] : draw_state{.judged = verdict::unraced};
+      bool is_raced = state.judged != verdict::unraced;
       __syncthreads();
       if (threadIdx.x == 0) {
         memory.limits = {.depth = sampling::min_p_depth(p.min_p)};

@@ -13,7 +13,8 @@ inline namespace SOFTFOLD_BACKEND {
 enum class sample_way : std::uint8_t {
   race,    ///< no filter: chunks of the row race
   list,    ///< few first elements are kept, which top-k finds
-  rounds,  ///< a race, and others until the filters keep the winner
+  stairs,  ///< chunks of the row give what may win for some cut
+  rounds,  ///< for many draws: a race, and others until the filters keep the winner
   row,     ///< the filters' cut is searched first
 };
 
@@ -24,8 +25,8 @@ struct sample_ways {
   /// A race reads its row for each draw.
   static constexpr std::int64_t most_draws_raced = 4;
 
-  /// A race numbers the blocks of a row's noise by 32 bits.
-  static constexpr std::int64_t most_raced = std::int64_t{1} << 35;
+  /// Elements are counted in 32 bits.
+  static constexpr std::int64_t most_raced = (std::int64_t{1} << 32) - 1;
 
   bool by_row;       ///< all rows: f64, or too long
   bool is_wide;      ///< f64
@@ -72,7 +73,7 @@ struct sample_ways {
     const bool cuts_k = row.top_k > 0 && row.top_k < cols;
     const bool cuts_p = row.top_p < 1;
     const bool keeps_all = row.temperature == 0 || (!cuts_k && !cuts_p && row.min_p == 0);
-    if (!by_row && keeps_all && !wants_kept && !wants_share && few_draws) {
+    if (!by_row && keeps_all && !wants_share && few_draws) {
       return sample_way::race;
     }
     if (cuts_k && row.top_k <= listed && !(cuts_p && order == filter_order::joint)) {
@@ -80,17 +81,17 @@ struct sample_ways {
     }
     // The mass that top-p is a share of is not known without the cut of top-k.
     const bool depends = cuts_k && cuts_p && order == filter_order::top_k_first;
-    return !by_row && !depends && !(wants_kept && !keeps_all) && !wants_share ? sample_way::rounds
-                                                                              : sample_way::row;
+    return by_row || depends || (wants_kept && !keeps_all) || wants_share ? sample_way::row
+           : few_draws                                                    ? sample_way::stairs
+                                                                          : sample_way::rounds;
   }
   /// Whether rows may go one way.
   [[nodiscard]] bool may_go(sample_way by) const {
-    return alike ? way_of(common) == by
-                 : by == sample_way::row || (by == sample_way::list ? listed > 0 : !by_row);
-  }
-  /// Whether its draws, up to most_draws_raced of them, begin with a race.
-  [[nodiscard]] SOFTFOLD_HD static bool races(sample_way by) {
-    return by == sample_way::race || by == sample_way::rounds;
+    return alike                      ? way_of(common) == by
+           : by == sample_way::row    ? true
+           : by == sample_way::list   ? listed > 0
+           : by == sample_way::rounds ? !by_row && !few_draws
+                                      : !by_row && few_draws;
   }
 };
 

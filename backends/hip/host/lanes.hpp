@@ -47,9 +47,10 @@ template <class T>
 T atomicAdd(T* to, T value) {
   return std::atomic_ref<T>(*to).fetch_add(value, std::memory_order_relaxed);
 }
-inline std::uint32_t atomicMax(std::uint32_t* to, std::uint32_t value) {
-  const std::atomic_ref<std::uint32_t> at(*to);
-  std::uint32_t before = at.load(std::memory_order_relaxed);
+template <class T>
+T atomicMax(T* to, T value) {
+  const std::atomic_ref<T> at(*to);
+  T before = at.load(std::memory_order_relaxed);
   while (before < value && !at.compare_exchange_weak(before, value, std::memory_order_relaxed)) {
   }
   return before;
@@ -92,6 +93,7 @@ inline half to_half(float x) { return half(x); }
 inline unsigned char* dynamic_shared_memory() { return simt::shared_memory(); }
 inline void forget_origin(int&) {}
 inline void forget_origin(std::uint32_t&) {}
+inline void forget_origin(float&) {}
 template <class T>
 void forget_origin(T*&) {}
 inline std::uint32_t shift_left(std::uint32_t x, int n) { return n >= 32 ? 0 : x << n; }
