@@ -218,12 +218,16 @@ def time_cases(cases, calls_of, inputs, clock, deadline):
     return 0
 
 
-def time_all(cases, names, clock, deadline, heads):
+def time_all(cases, names, clock, seconds, heads):
     """Adds the results of the peers that are there, and to heads what the result's head says of each."""
     inputs = Inputs(cases)
+    spent = 0.0
 
     def turns(titles, chosen, calls_of):
-        left = time_cases(chosen, calls_of, inputs, clock, deadline)
+        nonlocal spent
+        begin = time.monotonic()
+        left = time_cases(chosen, calls_of, inputs, clock, begin + seconds - spent)
+        spent += time.monotonic() - begin
         if left:
             print(f"{', '.join(titles)}: out of time, {left} cases left out (--seconds)")
 
@@ -237,28 +241,37 @@ def time_all(cases, names, clock, deadline, heads):
         heads += [{"name": n, "role": "peer", "version": torch.__version__} for n in sdpa]
     for turn in TURNS:
         present = []
-        for name in turn:
-            if name not in names:
-                continue
-            one = CONTENDERS[name]
-            if one.version:
-                present.append(name)
-                heads.append({"name": name, "role": "peer", "version": one.version})
+        for name in (n for n in turn if n in names):
+            absent = reason_without(name)
+            if absent:
+                print(f"without {name}: {absent}")
+                heads.append({"name": name, "role": "peer", "absent": CONTENDERS[name].package})
             else:
-                print(f"without {name}: the Python package {one.package} is not installed")
-                heads.append({"name": name, "role": "peer", "absent": one.package})
+                present.append(name)
+                heads.append({"name": name, "role": "peer", "version": CONTENDERS[name].version})
         if present:
             turns(present, others, lambda case, x: prepared(case, present, x))
+
+
+def reason_without(name):
+    """Why a contender takes no part, or None."""
+    one = CONTENDERS[name]
+    if not one.version:
+        return f"the Python package {one.package} is not installed"
+    try:
+        one.prepare()
+    except Exception as error:  # it needs a compiler, a newer device, ...
+        return str(error).strip().splitlines()[-1]
+    return None
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--into", required=True, help="a result of softfold_bench on this GPU")
-    parser.add_argument("--seconds", type=float, default=240)
+    parser.add_argument("--seconds", type=float, default=300, help="of timing, all together")
     parser.add_argument("--peers", default="", help="a regular expression: only those with a match")
     arguments = parser.parse_args()
-    deadline = time.monotonic() + arguments.seconds
     if torch is None or not torch.cuda.is_available():
         print("without the Python peers: no PyTorch that sees a GPU")
         return
@@ -277,7 +290,7 @@ def main():
     heads = []
     try:
         with torch.inference_mode():
-            time_all(cases, names, clock, deadline, heads)
+            time_all(cases, names, clock, arguments.seconds, heads)
     finally:  # what was timed until then
         document["contenders"] = [c for c in document["contenders"] if c["name"] not in names] + heads
         results.write(arguments.into, document)
