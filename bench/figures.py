@@ -111,6 +111,12 @@ class Run:
     def ahead(self):
         return sum(self.by_peer(c) > 1 for c in self.compared())
 
+    def ahead_of(self, peer):
+        """In how many of the cases that the peer takes as they are, and of how many."""
+        ratios = [c.ratio(peer) for c in self.cases
+                  if peer in c.results and "differs" not in c.results[peer]]
+        return sum(r > 1 for r in ratios), len(ratios)
+
     def head(self):
         """What it ran on, and when."""
         machine = self.heads[0]["machine"]
@@ -188,8 +194,14 @@ def shown_cases():
 def ahead_of_peers():
     def count(name):
         return f"in {run(name).ahead()} of {len(run(name).compared())} cases"
+    def of(peer):
+        ahead, cases = run("h100").ahead_of(peer)
+        return f"{NAMES[peer]} in {ahead} of the {cases} that it takes" if cases else ""
+
+    alone = " and ".join(filter(None, map(of, ("quack", "flashinfer"))))
     return (f"The quickest of the peers that took part is behind {count('epyc')} on the EPYC,\n"
-            f"{count('h100')} on the H100, and {count('h100-attention')} of attention there.")
+            f"{count('h100')} on the H100, and {count('h100-attention')} of attention there."
+            + (f" On the H100\n{alone} {'are' if ' and ' in alone else 'is'} behind." if alone else ""))
 
 
 def python_calls():
