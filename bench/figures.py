@@ -194,14 +194,12 @@ def shown_cases():
 def ahead_of_peers():
     def count(name):
         return f"in {run(name).ahead()} of {len(run(name).compared())} cases"
-    def of(peer):
-        ahead, cases = run("h100").ahead_of(peer)
-        return f"{NAMES[peer]} in {ahead} of the {cases} that it takes" if cases else ""
-
-    alone = " and ".join(filter(None, map(of, ("quack", "flashinfer"))))
+    alone = [f"{NAMES[peer]} in {ahead} of {cases}" for peer in ("quack", "flashinfer")
+             for ahead, cases in [run("h100").ahead_of(peer)] if cases]
     return (f"The quickest of the peers that took part is behind {count('epyc')} on the EPYC,\n"
             f"{count('h100')} on the H100, and {count('h100-attention')} of attention there."
-            + (f" On the H100\n{alone} {'are' if ' and ' in alone else 'is'} behind." if alone else ""))
+            + (f"\nOf the cases that each takes as they are, behind on the H100: {', '.join(alone)}."
+               if alone else ""))
 
 
 def python_calls():

@@ -282,8 +282,9 @@ def main():
              if re.search(arguments.peers, n)]
     with open(arguments.into, encoding="utf-8") as file:
         document = json.load(file)
-    # By type: the elements of one are held at a time.
-    cases = sorted((c for c in document["cases"] if c["input"] == "normal"), key=Inputs.kind)
+    # By type: the elements of one are held at a time. A sweep has the most cases, and so comes last.
+    cases = sorted((c for c in document["cases"] if c["input"] == "normal"),
+                   key=lambda c: (c["group"] == "sweep", Inputs.kind(c)))
     for case in cases:  # of an earlier time
         case["results"] = [r for r in case["results"] if r["name"] not in (*names, SELF)]
     clock = Clock(document["settings"], document["machine"]["flush_bytes"])
