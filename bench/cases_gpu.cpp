@@ -99,6 +99,18 @@ void add_masks(case_list& list) {
   }
 }
 
+// What the peers measure themselves by.
+void add_shapes(case_list& list) {
+  for (const dtype type : {dtype::f32, dtype::bf16}) {
+    list.add({.group = "shapes", .type = type, .threads = 0}, {{32768, 4096},
+                                                               {8192, 16384},
+                                                               {4096, 32768},
+                                                               {1024, 128256},
+                                                               {65536, 256, true},
+                                                               {8192, 1024}});
+  }
+}
+
 // So few rows that a block for each leaves most of the device idle.
 void add_few_rows(case_list& list) {
   for (const dtype type : {dtype::f32, dtype::bf16}) {
@@ -125,6 +137,18 @@ void add_topk(case_list& list) {
   bench_case c{.group = "topk", .op = operation::softmax_topk, .threads = 0};
   for (const dtype type : {dtype::f32, dtype::bf16}) {
     c.type = type;
+    // An indexer of sparse attention. The largest first: its normal input is made once for all.
+    c.op = operation::topk;
+    c.k = 2048;
+    list.add(c, {{2048, 131072}, {512, 131072}, {64, 131072}, {2048, 32768}, {512, 32768}});
+    list.add(c, shape{64, 32768, true});
+    c.k = 8;  // a router of experts
+    list.add(c, {{65536, 128}, {8192, 256}});
+    c.op = operation::softmax_topk;
+    list.add(c, shape{8192, 256, true});
+    if (type == dtype::bf16) {
+      list.add(c, shape{65536, 128});
+    }
     // The shape innermost: a normal input is made once for all of them.
     for (const std::int64_t k : {1, 5, 8, 32, 64, 256, 1024}) {
       if (type == dtype::f32 || k == 5 || k == 64 || k == 1024) {
@@ -215,6 +239,7 @@ std::vector<bench_case> all_cases(const std::vector<int>& /*threads*/) {
   add_operations(list);
   add_generation(list);
   add_masks(list);
+  add_shapes(list);
   add_few_rows(list);
   add_inputs(list);
   add_attention(list);

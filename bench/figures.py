@@ -25,7 +25,8 @@ NAMES = {"onednn": "oneDNN", "onednn_partial_sort": "oneDNN then std::partial_so
          "partial_sort": "std::partial_sort", "seed_safe": "a plain loop", "seed_online": "a plain loop",
          "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "cudnn": "cuDNN", "cub": "CUB",
          "pytorch": "PyTorch", "torch_compile": "torch.compile",
-         "triton": "Triton", "memcpy": "memcpy", "copy_kernel": "a copy", "deep_copy": "a copy",
+         "triton": "Triton", "quack": "quack", "flashinfer": "FlashInfer",
+         "memcpy": "memcpy", "copy_kernel": "a copy", "deep_copy": "a copy",
          "scan": "one read", "sdpa_flash": "FlashAttention of PyTorch", "sdpa_cudnn": "cuDNN by PyTorch",
          "sdpa_efficient": "memory-efficient attention of PyTorch", "sdpa_math": "PyTorch, unfused",
          "paper_naive": "Milakov and Gimelshein's naive kernel",
@@ -110,6 +111,12 @@ class Run:
     def ahead(self):
         return sum(self.by_peer(c) > 1 for c in self.compared())
 
+    def ahead_of(self, peer):
+        """In how many of the cases that the peer takes as they are, and of how many."""
+        ratios = [c.ratio(peer) for c in self.cases
+                  if peer in c.results and "differs" not in c.results[peer]]
+        return sum(r > 1 for r in ratios), len(ratios)
+
     def head(self):
         """What it ran on, and when."""
         machine = self.heads[0]["machine"]
@@ -187,8 +194,12 @@ def shown_cases():
 def ahead_of_peers():
     def count(name):
         return f"in {run(name).ahead()} of {len(run(name).compared())} cases"
+    alone = [f"{NAMES[peer]} in {ahead} of {cases}" for peer in ("quack", "flashinfer")
+             for ahead, cases in [run("h100").ahead_of(peer)] if cases]
     return (f"The quickest of the peers that took part is behind {count('epyc')} on the EPYC,\n"
-            f"{count('h100')} on the H100, and {count('h100-attention')} of attention there.")
+            f"{count('h100')} on the H100, and {count('h100-attention')} of attention there."
+            + (f"\nOf the cases that each takes as they are, behind on the H100: {', '.join(alone)}."
+               if alone else ""))
 
 
 def python_calls():

@@ -23,6 +23,8 @@ STYLES = {  # colour, dashes
     "cub": ("#1f9d6b", ""),
     "triton": ("#1f9d6b", ""),
     "torch_compile": ("#a855f7", ""),
+    "quack": ("#0e9bb5", ""),
+    "flashinfer": ("#d6457f", ""),
     "paper_naive": ("#9a8c7c", "4 2"),
     "paper_safe": ("#9a8c7c", ""),
     "paper_online": ("#b0729a", ""),
@@ -44,7 +46,7 @@ NAMES = {"onednn": "oneDNN", "onednn_partial_sort": "oneDNN + partial_sort", "xn
          "softfold_cpu": "cpu backend", "softfold_serial": "Kokkos::Serial",
          "deep_copy": "deep_copy (ceiling)", "copy_kernel": "copy kernel (ceiling)",
          "cudnn": "cuDNN", "cub": "CUB", "triton": "Triton, one block", "torch_compile": "torch.compile",
-         "paper_naive": "paper: naive", "paper_safe": "paper: safe",
+         "flashinfer": "FlashInfer", "paper_naive": "paper: naive", "paper_safe": "paper: safe",
          "paper_online": "paper: online", "paper_safe_unfused": "paper: safe, then top-k",
          "paper_safe_fused": "paper: safe, fused", "paper_online_fused": "paper: online, fused"}
 PANEL_WIDTH, PANEL_HEIGHT = 430, 270
@@ -61,7 +63,8 @@ class Panel:
         self.lines = {}
         for case in sorted(cases, key=self.x_of):
             for name in case.results:
-                if name not in STYLES or (name == "scan" and case.writes_matrix):
+                if name not in STYLES or (name == "scan" and case.writes_matrix) or (
+                        "differs" in case.results[name]):
                     continue
                 self.lines.setdefault(name, []).append((self.x_of(case), self.y_of(case, name)))
         points = [p for line in self.lines.values() for p in line]

@@ -35,6 +35,9 @@ GROUPS = {
 }
 
 
+MARK = "†"  # of a time of something else than the case says
+
+
 def number(value, digits=2):
     return "-" if value is None else f"{value:.{digits}f}"
 
@@ -108,10 +111,18 @@ def mark(case, evaluated):
 
 def microseconds(case, name):
     seconds = case.seconds(name)
-    return "-" if seconds is None else f"{seconds * 1e6:.1f}"
+    return "-" if seconds is None else f"{seconds * 1e6:.1f}" + MARK * ("differs" in case.results[name])
+
+
+def remarks(cases):
+    """What the marked figures of a table are of."""
+    said = dict.fromkeys((name, r["differs"]) for c in cases for name, r in c.results.items()
+                         if "differs" in r)
+    return [f"{MARK} {name}: {text}.\n" for name, text in said]
 
 
 def case_table(cases, evaluated, style):
+    """And below it what figures with a mark are of."""
     names = []
     for case in cases:
         names += [n for n in case.results if n not in names and n != results.SUBJECT]
@@ -137,7 +148,7 @@ def case_table(cases, evaluated, style):
                 else (lambda name: number(case.rate(name), 3)))
         rows.append([case.label, *[cell(name) for name in (results.SUBJECT, *names)],
                      *(number(ratio(case)) for _, ratio in ratios), mark(case, evaluated)])
-    return style.table(titles, rows)
+    return "\n".join([style.table(titles, rows), *remarks(cases)])
 
 
 def plan_rows(cases):
@@ -164,7 +175,8 @@ LEGENDS = {  # by what the first case of a table is: on a device, of the kokkos 
     (True, False): "Below: microseconds of a call (medians, caches flushed before each), then how many "
           "times as quick this library is as the standard peer (cuDNN; CUB for logsumexp; for "
           "softmax + top-k the paper's safe softmax followed by its top-k), the quickest peer and "
-          "a copy that moves as many bytes.\n",
+          "a copy that moves as many bytes. A peer with a mark does less, or otherwise, as said below "
+          "the table, and is not counted.\n",
     (False, True): "Below: billions of elements in a second (medians) of Kokkos' default execution "
                    "space, its ratio to the cpu backend on as many threads, that of Kokkos::Serial "
                    "to the cpu backend on one, and those of the default space to Kokkos::Serial "

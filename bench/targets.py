@@ -145,6 +145,9 @@ def _evaluate_gpu(cases):
                  _pairs(group("inputs"), group("topk"), same)),
         _within("softmax_topk k = 5, 4000 x 25000 / safe softmax then top-k of the paper", 5,
                 group("paper", "softmax_topk", cols=25000), lambda c: "paper_safe_unfused"),
+        _within("softmax of 64 MiB and more, 256 <= columns <= 256 Ki / quack", 1.0,
+                [c for c in cases if c.operation == "softmax" and c.input_bytes >= 1 << 26
+                 and 256 <= c.cols <= 1 << 18], lambda c: "quack"),
         _within("every case / quickest peer", 1.0, cases, lambda c: c.quickest_peer, ">"),
     ]
 
