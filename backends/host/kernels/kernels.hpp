@@ -8,6 +8,7 @@
 #include <backends/host/kernels/fold.hpp>
 #include <backends/host/kernels/gradient.hpp>
 #include <backends/host/kernels/output.hpp>
+#include <backends/host/kernels/race.hpp>
 #include <backends/host/kernels/sampling.hpp>
 #include <backends/host/kernels/scan.hpp>
 #include <backends/host/kernels/select.hpp>
@@ -36,8 +37,8 @@ constexpr input_kernels input_kernels_of() {
       .cap_and_keep = edit_kernels<arithmetic_t<T>>::cap_and_keep,
       .narrow = edit_kernels<T>::narrow,
       .topk = topk_rows_kernel<T>(),
-      .race = sampling_kernels<T>::race,
-      .fold_and_race = sampling_kernels<T>::fold_and_race,
+      .race = race_kernels<T>::race,
+      .race_of_list = race_kernels<T>::race_of_list,
       .fold_sample = sampling_kernels<T>::fold_sample,
       .weights = sampling_kernels<T>::weights,
       .raw_sum = raw_sum_kernel_of<T>(),

@@ -181,26 +181,21 @@ struct race_state {
   std::uint64_t seed = 0;
   std::uint64_t offset = 0;
   std::uint32_t draw = 0;
-  double scale = 1;  ///< z = scale x
+  double scale = 1;  ///< z = scale x; at most most_race_scale
 
-  /// An element runs if its top 16 random bits b fulfil b < bound 2^(bound_exponent + origin) e(x),
-  /// where the origin is 0 except along with a fold. `tightens`: whoever leads makes the bound that
-  /// of its own key, which rounding to 2^-9 must not show in.
-  double bound = 0;
-  double bound_exponent = 0;
-  bool tightens = true;
-
-  /// Only elements that the filters keep run: those at most `depth` below the largest z that stand
-  /// not after the last one, an x and a column.
-  bool filters = false;
-  double largest = 0;
-  double depth = 0;
-  double last = 0;
+  /// Only elements that the filters keep run: not below `lowest`, and of those equal to it the ones
+  /// up to a column.
+  double lowest = 0;
   std::int64_t last_column = 0;
 
-  double key = 0;            ///< the largest; -infinity if none ran
+  double key = 0;            ///< the largest so far; -infinity if none ran
   std::int64_t column = -1;  ///< and its column, the lowest
+  bool ordinary = true;      ///< false once a NaN was met, or an x or z that is infinite
 };
+
+/// Of arithmetic in A.
+template <class A>
+inline constexpr double most_race_scale = sizeof(A) == 4 ? 0x1p100 : 0x1p990;
 
 /// Sampling's masses are counted in bins of so many to a unit of the exponent; the last one has
 /// what weighs nothing.
@@ -269,13 +264,11 @@ struct input_kernels {
   /// the general way (NaN, far from zero, nothing above -infinity, too many equal elements).
   /// Null if there is no such kernel.
   std::uint64_t (*topk)(const topk_rows* rows);
-  /// x[0, n), n <= segment_columns, runs; `column`, a multiple of 8, is that of x[0].
-  void (*race)(const void* x, std::int64_t n, const frame* frame, std::int64_t column,
-               race_state* state);
-  /// The same along with a fold of the segment, of which `segment` becomes the state. False as
-  /// fold; what ran has run then.
-  bool (*fold_and_race)(const void* x, std::int64_t n, double scale, std::int64_t column,
-                        segment_state* segment, race_state* state);
+  /// x[0, n), n <= segment_columns, runs; `column`, a multiple of segment_columns, is that of x[0].
+  void (*race)(const void* x, std::int64_t n, std::int64_t column, race_state* state);
+  /// The same of n values of the arithmetic and their columns.
+  void (*race_of_list)(const void* values, const std::int64_t* columns, std::int64_t n,
+                       race_state* state);
   /// Adds x[0, n), of which x[0] has that column, to the state of columns before it or of none.
   void (*fold_sample)(const void* x, std::int64_t n, std::int64_t column, sample_state* state);
   /// Weights and bins of x[0, n), n <= segment_columns, as core::sampling has them: 2^52 plus the

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// sample: plan -> run.
-#include <backends/host/row/fold.hpp>
 #include <backends/host/run.hpp>
 #include <backends/host/sampling/list.hpp>
 #include <backends/host/sampling/masses.hpp>
@@ -10,7 +9,6 @@
 #include <core/sample_row.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <optional>
 
@@ -24,12 +22,10 @@ using sampling::row_kind;
 
 constexpr double inf = std::numeric_limits<double>::infinity();
 constexpr double nan_value = std::numeric_limits<double>::quiet_NaN();
-constexpr double ln2 = 0.6931471805599453;
 
 /// What one task works with.
 struct workspace {
-  segment_state* segments;
-  part_result* parts;
+  sampling::runner* parts;
   mass_table* tables;  ///< of all tasks
   std::byte* list;
   mass_entry* entries;
@@ -69,6 +65,9 @@ class row_sample {
     }
     sampling::write_numbers(o_, r_, numbers_);
     write_top();
+    if (!list_ && numbers_.kind == row_kind::ordinary) {
+      race_.emplace(row_, scale_, kept_);
+    }
     for (std::int64_t draw = 0; draw < p_.tokens.cols; ++draw) {
       write_draw(draw);
     }
@@ -80,6 +79,9 @@ class row_sample {
     return {parameters_.seed, parameters_.offset, static_cast<std::uint32_t>(draw)};
   }
   [[nodiscard]] double z_of(double x) const { return sampling::scaled(scale_, x); }
+  [[nodiscard]] bool races() const {
+    return scale_ <= (is_double_ ? most_race_scale<double> : most_race_scale<float>);
+  }
 
   // ---- No filters, tokens alone: one read.
 
@@ -89,65 +91,20 @@ class row_sample {
            o_.log_probability.data == nullptr && o_.raw_log_probability.data == nullptr;
   }
 
-  /// A segment races along with its fold if a key is known from another one. Else the fold says how
-  /// far its keys may reach. False if the row is one for the general way.
+  /// False if the row is one for the general way.
   bool run_plain() {
-    if (!ordinary_scale(scale_)) {
+    if (!races()) {
       return false;
     }
+    const row_race race(row_, scale_, kept_);
     for (std::int64_t draw = 0; draw < p_.tokens.cols; ++draw) {
-      const row_race race(row_, scale_, noise_of(draw), kept_);
-      std::atomic<double> key{-inf};
-      std::atomic<bool> ordinary{true};
-      over_segments(on_, plan_, cols(), [&](std::int64_t i) {
-        if (ordinary.load(std::memory_order_relaxed)) {
-          const double known = key.load(std::memory_order_relaxed);
-          if (!run_plain_segment(race, i, draw == 0, known)) {
-            ordinary.store(false, std::memory_order_relaxed);
-          }
-          raise(key, work_.parts[i].best.key);
-        }
-      });
-      if (!ordinary.load(std::memory_order_relaxed) || !write_winner(draw)) {
+      const std::optional<sampling::runner> best =
+          race.winner(on_, plan_, noise_of(draw), work_.parts);
+      if (!best || best->key == -inf) {
         return false;
       }
+      sampling::write_token(p_, r_, draw, best->column, 0, 0);
     }
-    return true;
-  }
-
-  bool run_plain_segment(const row_race& race, std::int64_t i, bool folds, double known) {
-    segment_state& state = work_.segments[i];
-    part_result& part = work_.parts[i];
-    part = {};
-    if (folds && known > -inf) {
-      return race.fold_and_run(i, known, state, part);
-    }
-    if (folds) {
-      const auto [begin, count] = columns_of(i, cols());
-      if (!row_.kernels().fold(row_.at(begin), count, scale_, nullptr, nullptr, &state)) {
-        return false;
-      }
-    }
-    if (state.max > -inf) {
-      const race_frame frame = {{.scale = scale_, .origin = state.origin}, state.origin * ln2};
-      part =
-          race.run(i, frame, std::max(std::log(state.sum) + frame.log_unit - guess_depth, known));
-    }
-    return true;
-  }
-
-  /// False if there is none, in a row of nothing, or if one may have been missed.
-  bool write_winner(std::int64_t draw) const {
-    sampling::runner best;
-    double complete_above = -inf;
-    for (std::int64_t i = 0; i < segments_of(cols()); ++i) {
-      best = work_.parts[i].best.beats(best) ? work_.parts[i].best : best;
-      complete_above = std::max(complete_above, work_.parts[i].complete_above);
-    }
-    if (best.key == -inf || best.key < complete_above) {
-      return false;
-    }
-    sampling::write_token(p_, r_, draw, best.column, 0, 0);
     return true;
   }
 
@@ -191,7 +148,8 @@ class row_sample {
                : sampling::log_probability_of(raw_kind_);
   }
 
-  /// A row of very many elements almost alike, by the definition's own steps, which need no memory.
+  /// A row of very many elements almost alike, or of a temperature near 0, by the definition's own
+  /// steps, which need no memory.
   void run_plainly() {
     core::with_real(p_.x.type, [&]<class T>(T) {
       using row_of = sampling::row_of<T>;
@@ -204,7 +162,7 @@ class row_sample {
     });
   }
 
-  /// False if that takes too much memory.
+  /// False if the row is one for run_plainly.
   bool find_kept() {
     numbers_.kind = numbers_.kind == row_kind::invalid ? numbers_.kind : raw_kind_;
     if (numbers_.kind == row_kind::ordinary && parameters_.temperature == 0) {
@@ -223,24 +181,7 @@ class row_sample {
       numbers_.kept = numbers_.kind == row_kind::infinite ? 1 : 0;
       return true;
     }
-    set_frame();
     return filter();
-  }
-
-  void set_frame() {
-    frame_.e.scale = scale_;
-    if (scale_ == 0) {
-      frame_.e.how = form::uniform;
-      return;
-    }
-    frame_.e = {.how = form::careful,
-                .scale = scale_,
-                .origin = careful_origin,
-                .a = 0.5,
-                .b = numbers_.largest_x * 0.5,
-                .c = 0,
-                .g = 2};
-    frame_.log_unit = kept_.largest + careful_origin * ln2;
   }
 
   bool filter() {
@@ -250,17 +191,14 @@ class row_sample {
     const bool counts = o_.kept.data != nullptr || o_.kept_mass.data != nullptr ||
                         o_.log_probability.data != nullptr;
     kept_.depth = sampling::min_p_depth(parameters_.min_p);
-    if (!cuts_k && !cuts_p && !counts) {
-      double sum = 0;
-      for (std::int64_t i = 0; i < segments_of(cols()); ++i) {
-        const auto [begin, count] = columns_of(i, cols());
-        sum += row_.kernels().sum(row_.at(begin), count, &frame_.e);
-      }
-      guess_ = std::log(sum) + frame_.log_unit - guess_depth;
-      return true;
-    }
     if (cuts_k && parameters_.top_k <= most_listed_to_sample) {
       filter_list(cuts_p, joint);
+      return true;
+    }
+    if (!races()) {
+      return false;
+    }
+    if (!cuts_k && !cuts_p && !counts) {
       return true;
     }
     const row_masses masses(on_, plan_, row_, scale_, kept_.largest, work_.tables, work_.slot,
@@ -287,7 +225,6 @@ class row_sample {
     if (o_.kept_mass.data != nullptr) {
       numbers_.weight = masses.whole();
     }
-    guess_ = kept_.largest + sampling::log_of(left.weight) - guess_depth;
     return true;
   }
 
@@ -336,9 +273,7 @@ class row_sample {
       log = 0;
     } else if (numbers_.kind == row_kind::ordinary) {
       token = list_ ? list_->winner(noise_of(draw)).column
-                    : winner_of(on_, plan_, row_, row_race(row_, scale_, noise_of(draw), kept_),
-                                frame_, guess_, work_.parts)
-                          .column;
+                    : race_->winner(on_, plan_, noise_of(draw), work_.parts)->column;
       if (o_.log_probability.data != nullptr) {
         log = sampling::log_probability(kept_.largest, z_of(row_[token]), numbers_.kept_weight);
       }
@@ -361,9 +296,8 @@ class row_sample {
   sampling::row_numbers numbers_;
   double raw_log_of_sum_ = 0;  ///< over the largest element
   sampling::kept_elements kept_;
-  race_frame frame_;
-  double guess_ = -inf;
-  std::optional<kept_list> list_;
+  std::optional<kept_list> list_;  ///< of all that is kept, or else
+  std::optional<row_race> race_;   ///< among it
 };
 
 std::size_t whole_lines(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -384,8 +318,7 @@ void run(executor& on, const core::sample_problem& p) {
   const plan plan = plan_for(on, from.shape_to(0));
   const auto segments = static_cast<std::size_t>(segments_of(p.x.cols));
   const std::size_t tables = whole_lines(sizeof(mass_table)) * static_cast<std::size_t>(on.threads);
-  const std::size_t states = whole_lines(segments * sizeof(segment_state));
-  const std::size_t parts = whole_lines(segments * sizeof(part_result));
+  const std::size_t parts = whole_lines(segments * sizeof(sampling::runner));
   // A vector of k may be in memory that only the work on rows should read: room for the largest.
   const std::int64_t most = std::min(most_listed_to_sample, p.x.cols);
   const std::int64_t k =
@@ -398,16 +331,14 @@ void run(executor& on, const core::sample_problem& p) {
           : 0;
   const std::size_t entries =
       whole_lines(static_cast<std::size_t>(std::min(most_entries, p.x.cols)) * sizeof(mass_entry));
-  const std::size_t each = states + parts + list + entries;
+  const std::size_t each = parts + list + entries;
   const std::size_t tasks = plan.over == spread::rows ? static_cast<std::size_t>(on.threads) : 1;
   std::byte* const memory = on.scratch.at_least(tables + each * tasks);
   over_rows(on, plan, p.x.rows, [&](std::int64_t begin, std::int64_t end, int slot) {
     std::byte* const own = memory + tables + static_cast<std::size_t>(slot) * each;
-    const workspace work = {reinterpret_cast<segment_state*>(own),
-                            reinterpret_cast<part_result*>(own + states),
-                            reinterpret_cast<mass_table*>(memory),
-                            own + states + parts,
-                            reinterpret_cast<mass_entry*>(own + states + parts + list),
+    const workspace work = {reinterpret_cast<sampling::runner*>(own),
+                            reinterpret_cast<mass_table*>(memory), own + parts,
+                            reinterpret_cast<mass_entry*>(own + parts + list),
                             slot};
     for (std::int64_t r = begin; r < end; ++r) {
       row_sample(on, plan, p, from, r, work).run();
