@@ -7,6 +7,7 @@
 #include <backends/host/kernels/edit.hpp>
 #include <backends/host/kernels/fold.hpp>
 #include <backends/host/kernels/gradient.hpp>
+#include <backends/host/kernels/masses.hpp>
 #include <backends/host/kernels/output.hpp>
 #include <backends/host/kernels/race.hpp>
 #include <backends/host/kernels/sampling.hpp>
@@ -40,7 +41,10 @@ constexpr input_kernels input_kernels_of() {
       .race = race_kernels<T>::race,
       .race_of_list = race_kernels<T>::race_of_list,
       .fold_sample = sampling_kernels<T>::fold_sample,
-      .weights = sampling_kernels<T>::weights,
+      .weigh = mass_kernels<T>::weigh,
+      .measure = mass_kernels<T>::measure,
+      .about_above = mass_kernels<T>::about_above,
+      .sum_above = mass_kernels<T>::sum_above,
       .raw_sum = raw_sum_kernel_of<T>(),
   };
 }

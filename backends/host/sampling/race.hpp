@@ -4,6 +4,7 @@
 #pragma once
 
 #include <backends/host/parallel.hpp>
+#include <backends/host/sampling/entry_list.hpp>
 #include <backends/host/sampling/row_view.hpp>
 
 #include <core/sampling.hpp>
@@ -17,13 +18,13 @@ namespace host {
 
 class row_race {
  public:
-  row_race(const row_view& row, double scale, const core::sampling::kept_elements& kept);
+  row_race(const row_view& row, double scale, const first_part& kept);
 
   /// The winner, if an element exists that is kept; nothing if the row, of which nothing is known,
   /// has a NaN or an infinite z. `parts`: one for each segment.
-  [[nodiscard]] std::optional<core::sampling::runner> winner(
-      executor& on, const plan& plan, const core::sampling::noise& noise,
-      core::sampling::runner* parts) const;
+  [[nodiscard]] std::optional<core::sampling::runner> winner(executor& on, const plan& plan,
+                                                             const core::sampling::noise& noise,
+                                                             core::sampling::runner* parts) const;
 
  private:
   const row_view& row_;

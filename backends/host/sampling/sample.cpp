@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// sample: plan -> run.
+#include <backends/host/row/state.hpp>
 #include <backends/host/run.hpp>
 #include <backends/host/sampling/list.hpp>
 #include <backends/host/sampling/masses.hpp>
@@ -26,10 +27,8 @@ constexpr double nan_value = std::numeric_limits<double>::quiet_NaN();
 /// What one task works with.
 struct workspace {
   sampling::runner* parts;
-  mass_table* tables;  ///< of all tasks
+  mass_memory masses;
   std::byte* list;
-  mass_entry* entries;
-  int slot;
 };
 
 /// One row: what it is, what its filters keep, its draws.
@@ -83,12 +82,18 @@ class row_sample {
     return scale_ <= (is_double_ ? most_race_scale<double> : most_race_scale<float>);
   }
 
+  [[nodiscard]] bool cuts_k() const { return parameters_.top_k > 0 && parameters_.top_k < cols(); }
+  /// Whether all that is kept goes into a list.
+  [[nodiscard]] bool lists() const {
+    return cuts_k() && parameters_.top_k <= most_listed_to_sample;
+  }
+
   // ---- No filters, tokens alone: one read.
 
   [[nodiscard]] bool is_plain() const {
     return parameters_.temperature > 0 && parameters_.top_p == 1 && parameters_.min_p == 0 &&
-           (parameters_.top_k == 0 || parameters_.top_k >= cols()) && !p_.wants_numbers() &&
-           o_.log_probability.data == nullptr && o_.raw_log_probability.data == nullptr;
+           !cuts_k() && !p_.wants_numbers() && o_.log_probability.data == nullptr &&
+           o_.raw_log_probability.data == nullptr;
   }
 
   /// False if the row is one for the general way.
@@ -110,16 +115,37 @@ class row_sample {
 
   // ---- Any row.
 
-  /// The largest element, and how e(x) is computed.
+  /// The largest element; for a top-p, about what the row weighs, too.
   void look() {
     double largest = -inf;
     bool has_nan = false;
+    const bool folds = parameters_.top_p < 1 && !lists() && ordinary_scale(scale_) &&
+                       numbers_.kind != row_kind::invalid;
+    bool folded = folds;
+    double sum = 0;
+    double origin = -inf;
     for (std::int64_t i = 0; i < segments_of(cols()); ++i) {
       const auto [begin, count] = columns_of(i, cols());
+      segment_state state;
+      if (folded && row_.kernels().fold(row_.at(begin), count, scale_, nullptr, nullptr, &state)) {
+        largest = std::max(largest, state.max);
+        if (state.max > -inf) {
+          const double before = origin;
+          origin = std::max(before, state.origin);
+          sum = sum * std::exp2(before - origin) + state.sum * std::exp2(state.origin - origin);
+        }
+        continue;
+      }
+      folded = false;
       row_extremes part;
       row_.kernels().extremes(row_.at(begin), count, &part);
       largest = std::max(largest, part.max);
       has_nan = has_nan || part.has_nan;
+    }
+    if (folded && largest > -inf) {
+      about_ = {.e = {.scale = scale_, .origin = origin},
+                .unit = std::exp(origin * 0.6931471805599453 - z_of(largest)),
+                .sum = sum};
     }
     raw_kind_ = has_nan           ? row_kind::nan
                 : largest == -inf ? row_kind::empty
@@ -129,15 +155,18 @@ class row_sample {
     numbers_.lse = numbers_.largest_x;
   }
 
+  [[nodiscard]] row_masses masses(double scale) const {
+    return {on_, plan_, row_, scale, numbers_.largest_x, work_.masses};
+  }
+
   void find_raw() {
     if (raw_kind_ == row_kind::ordinary &&
         (o_.lse.data != nullptr || o_.raw_log_probability.data != nullptr ||
          o_.top_indices.data != nullptr)) {
       const double largest = numbers_.largest_x;
-      raw_log_of_sum_ = is_double_ ? sampling::log_of(mass_of_row(on_, plan_, row_, 1, largest,
-                                                                  work_.tables, work_.slot))
+      raw_log_of_sum_ = is_double_ ? sampling::log_of(masses(1).weight_of({}))
                                    : raw_log_of_row(on_, plan_, row_, static_cast<float>(largest),
-                                                    work_.tables, work_.slot);
+                                                    work_.masses.halves);
       numbers_.lse = largest + raw_log_of_sum_;
     }
   }
@@ -148,8 +177,7 @@ class row_sample {
                : sampling::log_probability_of(raw_kind_);
   }
 
-  /// A row of very many elements almost alike, or of a temperature near 0, by the definition's own
-  /// steps, which need no memory.
+  /// A row of a temperature near 0, by the definition's own steps.
   void run_plainly() {
     core::with_real(p_.x.type, [&]<class T>(T) {
       using row_of = sampling::row_of<T>;
@@ -172,10 +200,10 @@ class row_sample {
       return true;
     }
     if (numbers_.kind == row_kind::ordinary) {
-      kept_.largest = z_of(numbers_.largest_x);
-      numbers_.kind = kept_.largest == inf    ? row_kind::infinite
-                      : kept_.largest == -inf ? row_kind::empty
-                                              : row_kind::ordinary;
+      largest_ = z_of(numbers_.largest_x);
+      numbers_.kind = largest_ == inf    ? row_kind::infinite
+                      : largest_ == -inf ? row_kind::empty
+                                         : row_kind::ordinary;
     }
     if (numbers_.kind != row_kind::ordinary) {
       numbers_.kept = numbers_.kind == row_kind::infinite ? 1 : 0;
@@ -185,56 +213,58 @@ class row_sample {
   }
 
   bool filter() {
-    const bool cuts_k = parameters_.top_k > 0 && parameters_.top_k < cols();
     const bool cuts_p = parameters_.top_p < 1;
     const bool joint = o_.order == filter_order::joint;
-    const bool counts = o_.kept.data != nullptr || o_.kept_mass.data != nullptr ||
-                        o_.log_probability.data != nullptr;
-    kept_.depth = sampling::min_p_depth(parameters_.min_p);
-    if (cuts_k && parameters_.top_k <= most_listed_to_sample) {
-      filter_list(cuts_p, joint);
+    const double depth = sampling::min_p_depth(parameters_.min_p);
+    if (lists()) {
+      filter_list(depth, cuts_p, joint);
       return true;
     }
     if (!races()) {
       return false;
     }
-    if (!cuts_k && !cuts_p && !counts) {
-      return true;
-    }
-    const row_masses masses(on_, plan_, row_, scale_, kept_.largest, work_.tables, work_.slot,
-                            work_.entries);
-    if (cuts_k) {
-      const std::optional<sampling::place> last = masses.end_of_count(parameters_.top_k);
-      if (!last) {
-        return false;
+    const row_masses own = masses(scale_);
+    kept_ = own.within(depth);
+    if (cuts_k()) {
+      if (const std::optional<mass_cut> end = own.first_of(parameters_.top_k, kept_)) {
+        kept_ = end->kept;
       }
-      kept_.last = *last;
     }
+    const bool counts = o_.kept.data != nullptr || o_.kept_mass.data != nullptr ||
+                        o_.log_probability.data != nullptr;
+    if (cuts_p && parameters_.min_p == 0 && !cuts_k() && !counts) {
+      if (const auto bounds = own.bounds_of_share(parameters_.top_p, about_)) {
+        kept_ = bounds->maybe;
+        surely_kept_ = bounds->surely;
+        return true;
+      }
+    }
+    std::optional<sampling::mass> weight;
     if (cuts_p) {
-      const sampling::mass whole = joint ? masses.whole() : masses.of(kept_, false).weight;
-      const std::optional<sampling::place> last =
-          masses.end_of_mass(sampling::share_of(parameters_.top_p, whole));
-      if (!last) {
-        return false;
+      const mass_cut end = own.share_of(parameters_.top_p, joint ? own.within(inf) : kept_, about_);
+      if (!kept_.is_shorter_than(end.kept)) {
+        kept_ = end.kept;
+        weight = end.weight;
       }
-      kept_.last = last->stands_before(kept_.last) ? *last : kept_.last;
     }
-    const row_masses::measure left = masses.of(kept_, o_.kept.data != nullptr);
-    numbers_.kept = left.count;
-    numbers_.kept_weight = left.weight;
+    if (o_.kept.data != nullptr) {
+      numbers_.kept = own.count_of(kept_);
+    }
     if (o_.kept_mass.data != nullptr) {
-      numbers_.weight = masses.whole();
+      numbers_.weight = own.weight_of({});
+    }
+    if (o_.kept_mass.data != nullptr || o_.log_probability.data != nullptr) {
+      numbers_.kept_weight = weight ? *weight : own.weight_of(kept_);
     }
     return true;
   }
 
   /// The whole row's mass is counted only if something asks for it.
-  void filter_list(bool cuts_p, bool joint) {
+  void filter_list(double depth, bool cuts_p, bool joint) {
     list_.emplace(on_, plan_, row_, scale_, parameters_.top_k, work_.list);
-    list_->cut_below(kept_.depth);
+    list_->cut_below(depth);
     if (o_.kept_mass.data != nullptr || (cuts_p && joint)) {
-      numbers_.weight =
-          mass_of_row(on_, plan_, row_, scale_, kept_.largest, work_.tables, work_.slot);
+      numbers_.weight = masses(scale_).weight_of({});
     }
     if (cuts_p) {
       list_->cut_at(
@@ -263,6 +293,20 @@ class row_sample {
     }
   }
 
+  std::int64_t winner(std::int64_t draw) {
+    const auto run = [&] {
+      return race_->winner(on_, plan_, noise_of(draw), work_.parts).value().column;
+    };
+    const std::int64_t column = run();
+    if (!surely_kept_ || surely_kept_->has(row_[column], column)) {
+      return column;
+    }
+    kept_ = masses(scale_).share_of(parameters_.top_p, {}, about_).kept;
+    surely_kept_.reset();
+    race_.emplace(row_, scale_, kept_);
+    return run();
+  }
+
   void write_draw(std::int64_t draw) {
     std::int64_t token = -1;
     double log = sampling::log_probability_of(numbers_.kind);
@@ -272,10 +316,9 @@ class row_sample {
       token = first_column();
       log = 0;
     } else if (numbers_.kind == row_kind::ordinary) {
-      token = list_ ? list_->winner(noise_of(draw)).column
-                    : race_->winner(on_, plan_, noise_of(draw), work_.parts)->column;
+      token = list_ ? list_->winner(noise_of(draw)).column : winner(draw);
       if (o_.log_probability.data != nullptr) {
-        log = sampling::log_probability(kept_.largest, z_of(row_[token]), numbers_.kept_weight);
+        log = sampling::log_probability(largest_, z_of(row_[token]), numbers_.kept_weight);
       }
     }
     const bool drawn = token >= 0 && o_.raw_log_probability.data != nullptr;
@@ -295,7 +338,11 @@ class row_sample {
   row_kind raw_kind_ = row_kind::ordinary;
   sampling::row_numbers numbers_;
   double raw_log_of_sum_ = 0;  ///< over the largest element
-  sampling::kept_elements kept_;
+  double largest_ = 0;         ///< z
+  about_mass about_;
+  first_part kept_;
+  /// If that is less: the cut is between them, and the winner as a rule is not.
+  std::optional<first_part> surely_kept_;
   std::optional<kept_list> list_;  ///< of all that is kept, or else
   std::optional<row_race> race_;   ///< among it
 };
@@ -317,7 +364,6 @@ void run(executor& on, const core::sample_problem& p) {
   const source from(on.kernels, p.x, 1, p.x.type);
   const plan plan = plan_for(on, from.shape_to(0));
   const auto segments = static_cast<std::size_t>(segments_of(p.x.cols));
-  const std::size_t tables = whole_lines(sizeof(mass_table)) * static_cast<std::size_t>(on.threads);
   const std::size_t parts = whole_lines(segments * sizeof(sampling::runner));
   // A vector of k may be in memory that only the work on rows should read: room for the largest.
   const std::int64_t most = std::min(most_listed_to_sample, p.x.cols);
@@ -329,17 +375,15 @@ void run(executor& on, const core::sample_problem& p) {
       k > 0 && k <= most
           ? whole_lines(kept_list::bytes(p.x.cols, most, lanes, from.kernels.computed))
           : 0;
-  const std::size_t entries =
-      whole_lines(static_cast<std::size_t>(std::min(most_entries, p.x.cols)) * sizeof(mass_entry));
-  const std::size_t each = parts + list + entries;
+  const std::size_t masses = mass_memory::bytes(p.x.cols, from.kernels.computed);
+  const std::size_t each = parts + list + masses;
   const std::size_t tasks = plan.over == spread::rows ? static_cast<std::size_t>(on.threads) : 1;
-  std::byte* const memory = on.scratch.at_least(tables + each * tasks);
+  std::byte* const memory = on.scratch.at_least(each * tasks);
   over_rows(on, plan, p.x.rows, [&](std::int64_t begin, std::int64_t end, int slot) {
-    std::byte* const own = memory + tables + static_cast<std::size_t>(slot) * each;
+    std::byte* const own = memory + static_cast<std::size_t>(slot) * each;
     const workspace work = {reinterpret_cast<sampling::runner*>(own),
-                            reinterpret_cast<mass_table*>(memory), own + parts,
-                            reinterpret_cast<mass_entry*>(own + parts + list),
-                            slot};
+                            {own + parts + list, p.x.cols, from.kernels.computed},
+                            own + parts};
     for (std::int64_t r = begin; r < end; ++r) {
       row_sample(on, plan, p, from, r, work).run();
     }
