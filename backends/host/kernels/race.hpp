@@ -92,7 +92,8 @@ class row_race_kernel {
 
  private:
   static constexpr double largest = sizeof(A) == 4 ? 0x1.fffffep127 : 0x1.fffffffffffffp1023;
-  /// Where products by the scale are large, elements are taken relative to one of the leader's size.
+  /// Where products by the scale are large, elements are taken relative to one of the leader's
+  /// size.
   static constexpr double near_zero = 256;
 
   SOFTFOLD_INLINE void run_block(std::int64_t begin, std::int64_t n) {
@@ -174,8 +175,8 @@ class row_race_kernel {
     constexpr double unit = contest::log2_e * contest::unit;
     centre_ = V(static_cast<A>(centre));
     factor_ = V(static_cast<A>(state_.scale * unit));
-    offset_ = V(static_cast<A>((state_.scale * centre - key) * unit +
-                               contest::least_logarithm(key)));
+    offset_ =
+        V(static_cast<A>((state_.scale * centre - key) * unit + contest::least_logarithm(key)));
   }
 
   SOFTFOLD_INLINE typename V::mask test(std::int64_t i, V x) const {
@@ -218,7 +219,8 @@ class row_race_kernel {
     bool changed = false;
     for (; hits != 0; hits &= hits - 1) {
       const std::int64_t at = i + __builtin_ctz(hits);
-      changed = contest_.run(element(x_ + begin_ + at), column_ + begin_ + at, bits_[at]) || changed;
+      changed =
+          contest_.run(element(x_ + begin_ + at), column_ + begin_ + at, bits_[at]) || changed;
     }
     if (changed) {
       set_limit();
