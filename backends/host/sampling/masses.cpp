@@ -320,7 +320,9 @@ mass_cut row_masses::share_of(double p, const first_part& part, const about_mass
 }
 
 std::optional<cut_bounds> row_masses::bounds_of_share(double p, const about_mass& about) const {
-  if (is_short() || about.sum == 0) {
+  // Each mass is rounded to 2^-51 of the largest element's: of more columns that may show.
+  constexpr std::int64_t most_columns = std::int64_t{1} << 32;
+  if (is_short() || row_.cols() > most_columns || about.sum == 0) {
     return std::nullopt;
   }
   mass_range range = range_of({}, true);
