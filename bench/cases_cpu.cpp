@@ -74,8 +74,8 @@ void add_operations(case_list& list, const std::vector<int>& threads) {
       list.add({.group = "operations", .op = op, .threads = t},
                {{64, 4096, true}, {4096, 1024}, {4000, 25000}, {1, 128256}});
     }
-    for (const operation op :
-         {operation::sample, operation::sample_top_k_p, operation::sample_top_p}) {
+    for (const operation op : {operation::sample, operation::sample_top_k_p,
+                               operation::sample_top_p, operation::sample_min_p}) {
       list.add({.group = "operations", .op = op, .k = 1, .threads = t},
                {{8192, 128}, {4096, 1024}, {4000, 25000, true}, {800, 128256}, {1, 128256}});
     }

@@ -2,12 +2,14 @@
 // sample: tokens that docs/sampling.md defines, on every backend; filters, special rows, results.
 #include "sampling.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <string_view>
 #include <type_traits>
 #include <vector>
@@ -320,6 +322,64 @@ TEST_CASE_TEMPLATE("cuts of long rows", In, float, half, bfloat16) {
       CHECK((expected.margin == 0 || expected.margin > 16));
       CHECK(tokens(r, 0) == expected.token);
     }
+  }
+}
+
+// Rows that are looked at in parts: a cut at the first element, at the last, among equal ones, at a
+// share that rounding decides; next to what weighs nothing, and where all weigh the same.
+TEST_CASE_TEMPLATE("cuts of rows of some thousand elements", In, SOFTFOLD_TEST_INPUT_TYPES) {
+  queue q;
+  std::uint64_t seed = 62600;
+  const double almost = 1 - 0x1p-53;
+  const auto joint = filter_order::joint;
+  for (const distribution kind :
+       {distribution::normal, distribution::wide_normal, distribution::ascending,
+        distribution::all_equal, distribution::offset_1e7, distribution::masked, distribution::huge,
+        distribution::few_values, distribution::two_values, distribution::signed_zeros}) {
+    const std::int64_t cols = seed % 2 == 0 ? 2311 : 8201;
+    problem<In> p({1, cols, kind, 1, 0, 0, ++seed});
+    for (const setting& s :
+         {setting{{1, 0x1p-60, 0, 0, seed, 1}}, setting{{1, 0.7, 0, 0, seed, 2}},
+          setting{{1.5, almost, 0, 0, seed, 3}}, setting{{0.05, 0.9, 0, 0, seed, 4}},
+          setting{{1e9, 0.5, 0, 0, seed, 5}}, setting{{1, 0.9, 0.02, 1500, seed, 6}},
+          setting{{1, 0.9, 0.02, 1500, seed, 6}, joint}, setting{{2, 1, 0, 2000, seed, 7}}}) {
+      check_sample<reference::arithmetic_t<In>, std::int32_t>(q, p, s, 1);
+    }
+  }
+}
+
+// Of 1500 elements alike, and others that weigh nothing, half are kept. What is not exact cannot
+// tell whether the next one is, too, and it is the winner among so many in some of these draws.
+TEST_CASE_TEMPLATE("a winner next to the cut", In, SOFTFOLD_TEST_INPUT_TYPES) {
+  queue q;
+  constexpr std::int64_t rows = 64;
+  problem<In> p({rows, 4096, distribution::normal, 1, 0, 0, 62700});
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < 4096; ++c) {
+      p.x(r, c) = In(reference::arithmetic_t<In>{c % 2 == 0 && c < 3000 ? 0.0F : -40.0F});
+    }
+  }
+  p.commit();
+  std::vector<std::int64_t> numbers(rows);
+  std::iota(numbers.begin(), numbers.end(), std::int64_t{1});
+  const column<std::int64_t> seeds(numbers);
+  matrix<std::int32_t> alone({rows, 256, 0, 0}, role::output);
+  matrix<std::int32_t> other({rows, 256, 0, 0}, role::output);
+  matrix<std::int32_t> kept({rows, 1, 0, 0}, role::output);
+  sample_options o;
+  o.top_p = 0.5;
+  o.seeds = seeds.ref();
+  sample(q, p.x.view(), alone.view(), o);
+  o.kept = kept.vector();
+  sample(q, p.x.view(), other.view(), o);
+  q.wait();
+  alone.download();
+  other.download();
+  kept.download();
+  CHECK(same_elements(alone, other));
+  for (std::int64_t r = 0; r < rows; ++r) {
+    CHECK(kept(r, 0) == 750);
+    CHECK(std::ranges::max(alone.row(r)) < 1500);
   }
 }
 

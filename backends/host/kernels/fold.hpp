@@ -119,14 +119,11 @@ SOFTFOLD_INLINE block_state<typename Source::A> fold_block(const Source& from, s
 }
 
 /// What is done along with a fold, vector by vector: as a rule nothing. Called with 0, lanes,
-/// 2 lanes, ... below n and the exponentials there, then finish(the next). at_block is told where a
-/// block begins and the origin of its exponentials; `again`: it is the last one once more.
+/// 2 lanes, ... below n and the exponentials there, then finish(the next).
 struct nothing_beside {
   template <class V>
   SOFTFOLD_INLINE void operator()(std::int64_t, V) const {}
-  SOFTFOLD_INLINE void at_block(std::int64_t, std::int64_t, double, bool) const {}
   SOFTFOLD_INLINE void finish(std::int64_t) const {}
-  static constexpr bool runs_again = false;
 };
 
 /// Streams y[i] = e[i] * factor along with a fold of x: memory takes the stores in while the
@@ -159,9 +156,6 @@ class scaling_beside {
       lag_ = static_cast<std::int64_t>((ahead + vector_bytes - 1) / vector_bytes) * V::lanes;
     }
   }
-
-  static constexpr bool runs_again = false;
-  SOFTFOLD_INLINE void at_block(std::int64_t, std::int64_t, double, bool) const {}
 
   SOFTFOLD_INLINE void operator()(std::int64_t i, V) const {
     i -= lag_;
@@ -223,7 +217,6 @@ bool fold_segment(const Source& x, std::int64_t n, double scale, typename Source
     f.scale = scale;
     f.origin = origin;
     const auto beside_here = [&](std::int64_t i, V e) { beside(begin + i, e); };
-    beside.at_block(begin, count, origin, false);
     block_state<A> block =
         fold_block<keep, group>(from, count, power_form<A, scaled>(f), to, groups, beside_here);
     if constexpr (group) {
@@ -249,14 +242,8 @@ bool fold_segment(const Source& x, std::int64_t n, double scale, typename Source
       if (f.origin != origin) [[unlikely]] {
         origin = f.origin;
         A* const none = nullptr;
-        if constexpr (Beside::runs_again) {
-          beside.at_block(begin, count, origin, true);
-          block =
-              fold_block<keep, false>(from, count, power_form<A, scaled>(f), to, none, beside_here);
-        } else {
-          block = fold_block<keep, false>(from, count, power_form<A, scaled>(f), to, none,
-                                          nothing_beside{});
-        }
+        block = fold_block<keep, false>(from, count, power_form<A, scaled>(f), to, none,
+                                        nothing_beside{});
       }
     }
     largest = block_max > largest ? block_max : largest;

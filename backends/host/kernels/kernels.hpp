@@ -7,7 +7,9 @@
 #include <backends/host/kernels/edit.hpp>
 #include <backends/host/kernels/fold.hpp>
 #include <backends/host/kernels/gradient.hpp>
+#include <backends/host/kernels/masses.hpp>
 #include <backends/host/kernels/output.hpp>
+#include <backends/host/kernels/race.hpp>
 #include <backends/host/kernels/sampling.hpp>
 #include <backends/host/kernels/scan.hpp>
 #include <backends/host/kernels/select.hpp>
@@ -36,10 +38,13 @@ constexpr input_kernels input_kernels_of() {
       .cap_and_keep = edit_kernels<arithmetic_t<T>>::cap_and_keep,
       .narrow = edit_kernels<T>::narrow,
       .topk = topk_rows_kernel<T>(),
-      .race = sampling_kernels<T>::race,
-      .fold_and_race = sampling_kernels<T>::fold_and_race,
+      .race = race_kernels<T>::race,
+      .race_of_list = race_kernels<T>::race_of_list,
       .fold_sample = sampling_kernels<T>::fold_sample,
-      .weights = sampling_kernels<T>::weights,
+      .weigh = mass_kernels<T>::weigh,
+      .measure = mass_kernels<T>::measure,
+      .about_above = mass_kernels<T>::about_above,
+      .sum_above = mass_kernels<T>::sum_above,
       .raw_sum = raw_sum_kernel_of<T>(),
   };
 }

@@ -181,31 +181,41 @@ struct race_state {
   std::uint64_t seed = 0;
   std::uint64_t offset = 0;
   std::uint32_t draw = 0;
-  double scale = 1;  ///< z = scale x
+  double scale = 1;  ///< z = scale x; at most most_race_scale
 
-  /// An element runs if its top 16 random bits b fulfil b < bound 2^(bound_exponent + origin) e(x),
-  /// where the origin is 0 except along with a fold. `tightens`: whoever leads makes the bound that
-  /// of its own key, which rounding to 2^-9 must not show in.
-  double bound = 0;
-  double bound_exponent = 0;
-  bool tightens = true;
-
-  /// Only elements that the filters keep run: those at most `depth` below the largest z that stand
-  /// not after the last one, an x and a column.
-  bool filters = false;
-  double largest = 0;
-  double depth = 0;
-  double last = 0;
+  /// Only elements that the filters keep run: not below `lowest`, and of those equal to it the ones
+  /// up to a column.
+  double lowest = 0;
   std::int64_t last_column = 0;
 
-  double key = 0;            ///< the largest; -infinity if none ran
+  double key = 0;            ///< the largest so far; -infinity if none ran
   std::int64_t column = -1;  ///< and its column, the lowest
+  bool ordinary = true;      ///< false once a NaN was met, or an x or z that is infinite
 };
 
-/// Sampling's masses are counted in bins of so many to a unit of the exponent; the last one has
-/// what weighs nothing.
-inline constexpr int bins_per_unit = 64;
-inline constexpr int mass_bins = 36 * bins_per_unit + 1;
+/// Of arithmetic in A.
+template <class A>
+inline constexpr double most_race_scale = sizeof(A) == 4 ? 0x1p100 : 0x1p990;
+
+/// A look at what elements weigh; see core/sampling.hpp. `weighs`: else each one counts 1.
+struct mass_range {
+  double scale = 1;    ///< z = scale x
+  double largest = 0;  ///< z
+  double lowest = 0;   ///< a finite x; what is below does not count
+  /// Elements in [low, high] are listed, with their numbers from 0 on, while there is room.
+  double low = 0;
+  double high = 0;
+  bool weighs = true;
+  void* values = nullptr;  ///< of the arithmetic's type
+  std::int32_t* columns = nullptr;
+  std::int64_t room = 0;  ///< a vector less is used
+};
+struct mass_sums {
+  std::uint64_t whole = 0;
+  std::uint64_t above = 0;  ///< of elements above `high`
+  std::int64_t count_above = 0;
+  std::int64_t listed = 0;  ///< -1 if there was no room
+};
 
 /// The most rows of a call, and the largest k.
 inline constexpr std::int64_t most_topk_rows = 64;
@@ -269,19 +279,27 @@ struct input_kernels {
   /// the general way (NaN, far from zero, nothing above -infinity, too many equal elements).
   /// Null if there is no such kernel.
   std::uint64_t (*topk)(const topk_rows* rows);
-  /// x[0, n), n <= segment_columns, runs; `column`, a multiple of 8, is that of x[0].
-  void (*race)(const void* x, std::int64_t n, const frame* frame, std::int64_t column,
-               race_state* state);
-  /// The same along with a fold of the segment, of which `segment` becomes the state. False as
-  /// fold; what ran has run then.
-  bool (*fold_and_race)(const void* x, std::int64_t n, double scale, std::int64_t column,
-                        segment_state* segment, race_state* state);
+  /// x[0, n), n <= segment_columns, runs; `column`, a multiple of segment_columns, is that of x[0].
+  void (*race)(const void* x, std::int64_t n, std::int64_t column, race_state* state);
+  /// The same of n values of the arithmetic and their columns.
+  void (*race_of_list)(const void* values, const std::int64_t* columns, std::int64_t n,
+                       race_state* state);
   /// Adds x[0, n), of which x[0] has that column, to the state of columns before it or of none.
   void (*fold_sample)(const void* x, std::int64_t n, std::int64_t column, sample_state* state);
-  /// Weights and bins of x[0, n), n <= segment_columns, as core::sampling has them: 2^52 plus the
-  /// integer each, so that it stands in the low bits. Both have room for whole vectors.
-  void (*weights)(const void* x, std::int64_t n, double scale, double largest, double* weights,
-                  double* bins);
+  /// x[0, n) as A, -infinity for what is below `lowest`, and what each element weighs. Both have
+  /// room for whole vectors, which the rest of is filled up with what weighs nothing.
+  void (*weigh)(const void* x, std::int64_t n, double scale, double largest, double lowest,
+                void* values, std::uint64_t* weights);
+  /// Of x[0, n), n <= segment_columns.
+  void (*measure)(const void* x, std::int64_t n, const mass_range* range, mass_sums* sums);
+  /// The sum of e(x) over the elements above range->high, in the arithmetic's own type but for the
+  /// last additions; and their list, as measure has it.
+  double (*about_above)(const void* x, std::int64_t n, const frame* frame, const mass_range* range,
+                        std::int64_t* listed);
+  /// What the values above a threshold weigh, and how many they are; n <= segment_columns, in whole
+  /// vectors as weigh leaves them.
+  void (*sum_above)(const void* values, const std::uint64_t* weights, std::int64_t n,
+                    double threshold, mass_sums* sums);
   /// Adds the terms of x[0, n) - base, n <= segment_columns, as core::sampling::raw_sum has them;
   /// none is of a place above `top`. Null for f64.
   void (*raw_sum)(const void* x, std::int64_t n, float base, std::int32_t top, raw_halves* sums);

@@ -57,9 +57,10 @@ struct vec<float> {
   }
 
   static SOFTFOLD_INLINE vec load(const float* p) { return _mm256_loadu_ps(p); }
-  static SOFTFOLD_INLINE vec load_integers(const std::uint16_t* p) {
-    return _mm256_cvtepi32_ps(
+  static SOFTFOLD_INLINE vec load_logarithms(const std::uint16_t* p) {
+    const __m256 numbers = _mm256_cvtepi32_ps(
         _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+    return _mm256_cvtepi32_ps(_mm256_castps_si256(numbers));
   }
   static SOFTFOLD_INLINE vec load(const f16_bits* p) {
     return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
@@ -151,6 +152,9 @@ struct vec<float> {
   friend SOFTFOLD_INLINE mask unordered(vec a, vec b) {
     return _mm256_cmp_ps(a.v, b.v, _CMP_UNORD_Q);
   }
+  friend SOFTFOLD_INLINE mask not_at_most(vec a, vec b) {
+    return _mm256_cmp_ps(a.v, b.v, _CMP_NLE_UQ);
+  }
   static SOFTFOLD_INLINE vec select(mask m, vec a, vec b) { return _mm256_blendv_ps(b.v, a.v, m); }
   static SOFTFOLD_INLINE mask either(mask a, mask b) { return _mm256_or_ps(a, b); }
   static SOFTFOLD_INLINE mask none() { return _mm256_setzero_ps(); }
@@ -178,9 +182,10 @@ struct vec<double> {
 
   static SOFTFOLD_INLINE vec load(const double* p) { return _mm256_loadu_pd(p); }
   static SOFTFOLD_INLINE vec load(const float* p) { return _mm256_cvtps_pd(_mm_loadu_ps(p)); }
-  static SOFTFOLD_INLINE vec load_integers(const std::uint16_t* p) {
-    return _mm256_cvtepi32_pd(
-        _mm_cvtepu16_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+  static SOFTFOLD_INLINE vec load_logarithms(const std::uint16_t* p) {
+    const __m128 numbers =
+        _mm_cvtepi32_ps(_mm_cvtepu16_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+    return _mm256_cvtepi32_pd(_mm_castps_si128(numbers));
   }
   static SOFTFOLD_INLINE vec load(const double* p, int n, vec rest) {
     return _mm256_blendv_pd(rest.v, _mm256_maskload_pd(p, first(n)), _mm256_castsi256_pd(first(n)));
@@ -220,6 +225,9 @@ struct vec<double> {
   friend SOFTFOLD_INLINE mask greater(vec a, vec b) { return _mm256_cmp_pd(a.v, b.v, _CMP_GT_OQ); }
   friend SOFTFOLD_INLINE mask unordered(vec a, vec b) {
     return _mm256_cmp_pd(a.v, b.v, _CMP_UNORD_Q);
+  }
+  friend SOFTFOLD_INLINE mask not_at_most(vec a, vec b) {
+    return _mm256_cmp_pd(a.v, b.v, _CMP_NLE_UQ);
   }
   static SOFTFOLD_INLINE vec select(mask m, vec a, vec b) { return _mm256_blendv_pd(b.v, a.v, m); }
   static SOFTFOLD_INLINE mask either(mask a, mask b) { return _mm256_or_pd(a, b); }

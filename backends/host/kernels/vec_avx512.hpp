@@ -43,9 +43,10 @@ struct vec<float> {
   static SOFTFOLD_INLINE vec load(const float* p, int n, vec rest) {
     return _mm512_mask_loadu_ps(rest.v, first(n), p);
   }
-  static SOFTFOLD_INLINE vec load_integers(const std::uint16_t* p) {
-    return _mm512_cvtepi32_ps(
+  static SOFTFOLD_INLINE vec load_logarithms(const std::uint16_t* p) {
+    const __m512 numbers = _mm512_cvtepi32_ps(
         _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
+    return _mm512_cvtepi32_ps(_mm512_castps_si512(numbers));
   }
   static SOFTFOLD_INLINE vec load(const f16_bits* p, int n, vec rest) {
     return _mm512_mask_cvtph_ps(rest.v, first(n), _mm256_maskz_loadu_epi16(first(n), p));
@@ -123,6 +124,9 @@ struct vec<float> {
   friend SOFTFOLD_INLINE mask unordered(vec a, vec b) {
     return _mm512_cmp_ps_mask(a.v, b.v, _CMP_UNORD_Q);
   }
+  friend SOFTFOLD_INLINE mask not_at_most(vec a, vec b) {
+    return _mm512_cmp_ps_mask(a.v, b.v, _CMP_NLE_UQ);
+  }
   static SOFTFOLD_INLINE vec select(mask m, vec a, vec b) {
     return _mm512_mask_blend_ps(m, b.v, a.v);
   }
@@ -161,9 +165,10 @@ struct vec<double> {
 
   static SOFTFOLD_INLINE vec load(const double* p) { return _mm512_loadu_pd(p); }
   static SOFTFOLD_INLINE vec load(const float* p) { return _mm512_cvtps_pd(_mm256_loadu_ps(p)); }
-  static SOFTFOLD_INLINE vec load_integers(const std::uint16_t* p) {
-    return _mm512_cvtepi32_pd(
+  static SOFTFOLD_INLINE vec load_logarithms(const std::uint16_t* p) {
+    const __m256 numbers = _mm256_cvtepi32_ps(
         _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+    return _mm512_cvtepi32_pd(_mm256_castps_si256(numbers));
   }
   static SOFTFOLD_INLINE vec load(const double* p, int n, vec rest) {
     return _mm512_mask_loadu_pd(rest.v, first(n), p);
@@ -198,6 +203,9 @@ struct vec<double> {
   }
   friend SOFTFOLD_INLINE mask unordered(vec a, vec b) {
     return _mm512_cmp_pd_mask(a.v, b.v, _CMP_UNORD_Q);
+  }
+  friend SOFTFOLD_INLINE mask not_at_most(vec a, vec b) {
+    return _mm512_cmp_pd_mask(a.v, b.v, _CMP_NLE_UQ);
   }
   static SOFTFOLD_INLINE vec select(mask m, vec a, vec b) {
     return _mm512_mask_blend_pd(m, b.v, a.v);

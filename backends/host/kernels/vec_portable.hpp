@@ -86,11 +86,12 @@ struct vec {
     }
     return x;
   }
-  /// `lanes` integers as numbers of A.
-  static SOFTFOLD_INLINE vec load_integers(const std::uint16_t* p) {
+  /// 2^23 (127 + log2 of `lanes` integers) or up to 0.087 2^23 less, 0 for 0: the bits of floats,
+  /// whose mantissas stand in for the logarithms of what they are.
+  static SOFTFOLD_INLINE vec load_logarithms(const std::uint16_t* p) {
     vec x;
     for (int i = 0; i < lanes; ++i) {
-      x.v[i] = static_cast<A>(p[i]);
+      x.v[i] = static_cast<A>(__builtin_bit_cast(std::int32_t, static_cast<float>(p[i])));
     }
     return x;
   }
@@ -197,6 +198,8 @@ struct vec {
   friend SOFTFOLD_INLINE mask equal(vec a, vec b) { return a.v == b.v; }
   friend SOFTFOLD_INLINE mask greater(vec a, vec b) { return a.v > b.v; }
   friend SOFTFOLD_INLINE mask unordered(vec a, vec b) { return (a.v != a.v) | (b.v != b.v); }
+  /// a > b, or either is NaN.
+  friend SOFTFOLD_INLINE mask not_at_most(vec a, vec b) { return ~(a.v <= b.v); }
   /// a where the mask is set, else b.
   static SOFTFOLD_INLINE vec select(mask m, vec a, vec b) { return m ? a.v : b.v; }
   static SOFTFOLD_INLINE mask either(mask a, mask b) { return a | b; }

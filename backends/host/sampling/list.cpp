@@ -16,8 +16,9 @@ kept_list::kept_list(executor& on, const plan& plan, const row_view& row, double
     : row_(row),
       scale_(scale),
       best_(row.from.kernels, row.is_double() ? on.kernels.lanes_f32 / 2 : on.kernels.lanes_f32,
-            row.cols(), k, memory),
-      size_(k) {
+            row.cols(), k, memory + weights_bytes(k)),
+      size_(k),
+      weights_(reinterpret_cast<std::uint64_t*>(memory)) {
   const typed_kernels& kernels = row.from.kernels;
   for (std::int64_t chunk = 0; chunk < row.cols(); chunk += chunk_columns) {
     const std::int64_t columns = std::min(chunk_columns, row.cols() - chunk);
@@ -45,10 +46,21 @@ void kept_list::cut_below(double depth) {
   }
 }
 
+/// Of the elements that cut_below left: it comes first.
+void kept_list::weigh() {
+  if (!weighed_) {
+    row_.from.kernels.arithmetic.weigh(
+        best_.values(), size_, scale_, largest_, -std::numeric_limits<double>::infinity(),
+        weights_ + weights_bytes(size_) / 2 / sizeof(std::uint64_t), weights_);
+    weighed_ = true;
+  }
+}
+
 void kept_list::cut_at(const sampling::mass& target) {
+  weigh();
   sampling::mass sum;
   for (std::int64_t i = 0; i < size_; ++i) {
-    sum.add(weight(i));
+    sum.add(weights_[i]);
     if (sum.reaches(target)) {
       size_ = i + 1;
       return;
@@ -56,37 +68,26 @@ void kept_list::cut_at(const sampling::mass& target) {
   }
 }
 
-sampling::mass kept_list::weight() const {
+sampling::mass kept_list::weight() {
+  weigh();
   sampling::mass sum;
   for (std::int64_t i = 0; i < size_; ++i) {
-    sum.add(weight(i));
+    sum.add(weights_[i]);
   }
   return sum;
 }
 
-/// As in the race over a row, an element runs only if its first 16 bits say that it may win.
 sampling::runner kept_list::winner(const sampling::noise& noise) const {
-  sampling::runner best;
-  double bound = std::numeric_limits<double>::infinity();  // of b / exp(z - largest)
-  for (std::int64_t i = 0; i < size_; ++i) {
-    const std::int64_t at = column(i);
-    const auto t = static_cast<std::uint64_t>(at);
-    const std::uint32_t bits =
-        sampling::first_bits(sampling::first_words(noise, t / sampling::block_tokens),
-                             static_cast<int>(t % sampling::block_tokens));
-    const double own_z = z(i);
-    const double e = std::exp(own_z - largest_);
-    if (static_cast<double>(bits) > bound * e) {
-      continue;
-    }
-    const sampling::runner own = {sampling::key_of(own_z, sampling::all_bits(noise, at, bits)), at};
-    if (own.beats(best)) {
-      best = own;
-      const double slack = 0x1p-10 + std::abs(best.key) * 0x1p-50;
-      bound = 0x1p16 * std::exp(largest_ - best.key + slack);
-    }
-  }
-  return best;
+  race_state race;
+  race.seed = noise.seed;
+  race.offset = noise.offset;
+  race.draw = noise.draw;
+  race.scale = scale_;
+  race.lowest = -std::numeric_limits<double>::infinity();
+  race.key = -std::numeric_limits<double>::infinity();
+  race.column = std::numeric_limits<std::int64_t>::max();
+  row_.kernels().race_of_list(best_.values(), best_.columns(), size_, &race);
+  return {race.key, race.column};
 }
 
 }  // namespace host

@@ -23,7 +23,7 @@ inline constexpr std::int64_t most_listed_to_sample = 1024;
 class kept_list {
  public:
   static std::size_t bytes(std::int64_t cols, std::int64_t k, std::int64_t lanes, dtype computed) {
-    return selection::bytes(cols, k, lanes, computed);
+    return weights_bytes(k) + selection::bytes(cols, k, lanes, computed);
   }
 
   kept_list(executor& on, const plan& plan, const row_view& row, double scale, std::int64_t k,
@@ -34,24 +34,28 @@ class kept_list {
   /// Cuts to the shortest prefix that reaches a mass.
   void cut_at(const core::sampling::mass& target);
   /// The mass of what is left.
-  [[nodiscard]] core::sampling::mass weight() const;
+  [[nodiscard]] core::sampling::mass weight();
   [[nodiscard]] std::int64_t size() const { return size_; }
-  [[nodiscard]] std::int64_t column(std::int64_t i) const { return best_.columns()[i]; }
-  [[nodiscard]] double x(std::int64_t i) const;
 
   [[nodiscard]] core::sampling::runner winner(const core::sampling::noise& noise) const;
 
  private:
-  [[nodiscard]] double z(std::int64_t i) const { return core::sampling::scaled(scale_, x(i)); }
-  [[nodiscard]] std::uint64_t weight(std::int64_t i) const {
-    return core::sampling::weight_of(largest_ - z(i));
+  /// Of whole vectors, and of values beside them.
+  static std::size_t weights_bytes(std::int64_t k) {
+    return static_cast<std::size_t>(k + 127) / 64 * 64 * 2 * sizeof(std::uint64_t);
   }
+
+  [[nodiscard]] double x(std::int64_t i) const;
+  [[nodiscard]] double z(std::int64_t i) const { return core::sampling::scaled(scale_, x(i)); }
+  void weigh();
 
   const row_view& row_;
   double scale_;
   selection best_;
   std::int64_t size_;
   double largest_;
+  std::uint64_t* weights_;  ///< of all
+  bool weighed_ = false;
 };
 
 }  // namespace host

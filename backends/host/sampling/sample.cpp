@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// sample: plan -> run.
-#include <backends/host/row/fold.hpp>
+#include <backends/host/row/state.hpp>
 #include <backends/host/run.hpp>
 #include <backends/host/sampling/list.hpp>
 #include <backends/host/sampling/masses.hpp>
@@ -10,7 +10,6 @@
 #include <core/sample_row.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <optional>
 
@@ -24,16 +23,12 @@ using sampling::row_kind;
 
 constexpr double inf = std::numeric_limits<double>::infinity();
 constexpr double nan_value = std::numeric_limits<double>::quiet_NaN();
-constexpr double ln2 = 0.6931471805599453;
 
 /// What one task works with.
 struct workspace {
-  segment_state* segments;
-  part_result* parts;
-  mass_table* tables;  ///< of all tasks
+  sampling::runner* parts;
+  mass_memory masses;
   std::byte* list;
-  mass_entry* entries;
-  int slot;
 };
 
 /// One row: what it is, what its filters keep, its draws.
@@ -69,6 +64,9 @@ class row_sample {
     }
     sampling::write_numbers(o_, r_, numbers_);
     write_top();
+    if (!list_ && numbers_.kind == row_kind::ordinary) {
+      race_.emplace(row_, scale_, kept_);
+    }
     for (std::int64_t draw = 0; draw < p_.tokens.cols; ++draw) {
       write_draw(draw);
     }
@@ -80,89 +78,74 @@ class row_sample {
     return {parameters_.seed, parameters_.offset, static_cast<std::uint32_t>(draw)};
   }
   [[nodiscard]] double z_of(double x) const { return sampling::scaled(scale_, x); }
+  [[nodiscard]] bool races() const {
+    return scale_ <= (is_double_ ? most_race_scale<double> : most_race_scale<float>);
+  }
+
+  [[nodiscard]] bool cuts_k() const { return parameters_.top_k > 0 && parameters_.top_k < cols(); }
+  /// Whether all that is kept goes into a list.
+  [[nodiscard]] bool lists() const {
+    return cuts_k() && parameters_.top_k <= most_listed_to_sample;
+  }
 
   // ---- No filters, tokens alone: one read.
 
   [[nodiscard]] bool is_plain() const {
     return parameters_.temperature > 0 && parameters_.top_p == 1 && parameters_.min_p == 0 &&
-           (parameters_.top_k == 0 || parameters_.top_k >= cols()) && !p_.wants_numbers() &&
-           o_.log_probability.data == nullptr && o_.raw_log_probability.data == nullptr;
+           !cuts_k() && !p_.wants_numbers() && o_.log_probability.data == nullptr &&
+           o_.raw_log_probability.data == nullptr;
   }
 
-  /// A segment races along with its fold if a key is known from another one. Else the fold says how
-  /// far its keys may reach. False if the row is one for the general way.
+  /// False if the row is one for the general way.
   bool run_plain() {
-    if (!ordinary_scale(scale_)) {
+    if (!races()) {
       return false;
     }
+    const row_race race(row_, scale_, kept_);
     for (std::int64_t draw = 0; draw < p_.tokens.cols; ++draw) {
-      const row_race race(row_, scale_, noise_of(draw), kept_);
-      std::atomic<double> key{-inf};
-      std::atomic<bool> ordinary{true};
-      over_segments(on_, plan_, cols(), [&](std::int64_t i) {
-        if (ordinary.load(std::memory_order_relaxed)) {
-          const double known = key.load(std::memory_order_relaxed);
-          if (!run_plain_segment(race, i, draw == 0, known)) {
-            ordinary.store(false, std::memory_order_relaxed);
-          }
-          raise(key, work_.parts[i].best.key);
-        }
-      });
-      if (!ordinary.load(std::memory_order_relaxed) || !write_winner(draw)) {
+      const std::optional<sampling::runner> best =
+          race.winner(on_, plan_, noise_of(draw), work_.parts);
+      if (!best || best->key == -inf) {
         return false;
       }
+      sampling::write_token(p_, r_, draw, best->column, 0, 0);
     }
-    return true;
-  }
-
-  bool run_plain_segment(const row_race& race, std::int64_t i, bool folds, double known) {
-    segment_state& state = work_.segments[i];
-    part_result& part = work_.parts[i];
-    part = {};
-    if (folds && known > -inf) {
-      return race.fold_and_run(i, known, state, part);
-    }
-    if (folds) {
-      const auto [begin, count] = columns_of(i, cols());
-      if (!row_.kernels().fold(row_.at(begin), count, scale_, nullptr, nullptr, &state)) {
-        return false;
-      }
-    }
-    if (state.max > -inf) {
-      const race_frame frame = {{.scale = scale_, .origin = state.origin}, state.origin * ln2};
-      part =
-          race.run(i, frame, std::max(std::log(state.sum) + frame.log_unit - guess_depth, known));
-    }
-    return true;
-  }
-
-  /// False if there is none, in a row of nothing, or if one may have been missed.
-  bool write_winner(std::int64_t draw) const {
-    sampling::runner best;
-    double complete_above = -inf;
-    for (std::int64_t i = 0; i < segments_of(cols()); ++i) {
-      best = work_.parts[i].best.beats(best) ? work_.parts[i].best : best;
-      complete_above = std::max(complete_above, work_.parts[i].complete_above);
-    }
-    if (best.key == -inf || best.key < complete_above) {
-      return false;
-    }
-    sampling::write_token(p_, r_, draw, best.column, 0, 0);
     return true;
   }
 
   // ---- Any row.
 
-  /// The largest element, and how e(x) is computed.
+  /// The largest element; for a top-p, about what the row weighs, too.
   void look() {
     double largest = -inf;
     bool has_nan = false;
+    const bool folds = parameters_.top_p < 1 && !lists() && ordinary_scale(scale_) &&
+                       numbers_.kind != row_kind::invalid;
+    bool folded = folds;
+    double sum = 0;
+    double origin = -inf;
     for (std::int64_t i = 0; i < segments_of(cols()); ++i) {
       const auto [begin, count] = columns_of(i, cols());
+      segment_state state;
+      if (folded && row_.kernels().fold(row_.at(begin), count, scale_, nullptr, nullptr, &state)) {
+        largest = std::max(largest, state.max);
+        if (state.max > -inf) {
+          const double before = origin;
+          origin = std::max(before, state.origin);
+          sum = sum * std::exp2(before - origin) + state.sum * std::exp2(state.origin - origin);
+        }
+        continue;
+      }
+      folded = false;
       row_extremes part;
       row_.kernels().extremes(row_.at(begin), count, &part);
       largest = std::max(largest, part.max);
       has_nan = has_nan || part.has_nan;
+    }
+    if (folded && largest > -inf) {
+      about_ = {.e = {.scale = scale_, .origin = origin},
+                .unit = std::exp(origin * 0.6931471805599453 - z_of(largest)),
+                .sum = sum};
     }
     raw_kind_ = has_nan           ? row_kind::nan
                 : largest == -inf ? row_kind::empty
@@ -172,15 +155,18 @@ class row_sample {
     numbers_.lse = numbers_.largest_x;
   }
 
+  [[nodiscard]] row_masses masses(double scale) const {
+    return {on_, plan_, row_, scale, numbers_.largest_x, work_.masses};
+  }
+
   void find_raw() {
     if (raw_kind_ == row_kind::ordinary &&
         (o_.lse.data != nullptr || o_.raw_log_probability.data != nullptr ||
          o_.top_indices.data != nullptr)) {
       const double largest = numbers_.largest_x;
-      raw_log_of_sum_ = is_double_ ? sampling::log_of(mass_of_row(on_, plan_, row_, 1, largest,
-                                                                  work_.tables, work_.slot))
+      raw_log_of_sum_ = is_double_ ? sampling::log_of(masses(1).weight_of({}))
                                    : raw_log_of_row(on_, plan_, row_, static_cast<float>(largest),
-                                                    work_.tables, work_.slot);
+                                                    work_.masses.halves);
       numbers_.lse = largest + raw_log_of_sum_;
     }
   }
@@ -191,7 +177,7 @@ class row_sample {
                : sampling::log_probability_of(raw_kind_);
   }
 
-  /// A row of very many elements almost alike, by the definition's own steps, which need no memory.
+  /// A row of a temperature near 0, by the definition's own steps.
   void run_plainly() {
     core::with_real(p_.x.type, [&]<class T>(T) {
       using row_of = sampling::row_of<T>;
@@ -204,7 +190,7 @@ class row_sample {
     });
   }
 
-  /// False if that takes too much memory.
+  /// False if the row is one for run_plainly.
   bool find_kept() {
     numbers_.kind = numbers_.kind == row_kind::invalid ? numbers_.kind : raw_kind_;
     if (numbers_.kind == row_kind::ordinary && parameters_.temperature == 0) {
@@ -214,90 +200,71 @@ class row_sample {
       return true;
     }
     if (numbers_.kind == row_kind::ordinary) {
-      kept_.largest = z_of(numbers_.largest_x);
-      numbers_.kind = kept_.largest == inf    ? row_kind::infinite
-                      : kept_.largest == -inf ? row_kind::empty
-                                              : row_kind::ordinary;
+      largest_ = z_of(numbers_.largest_x);
+      numbers_.kind = largest_ == inf    ? row_kind::infinite
+                      : largest_ == -inf ? row_kind::empty
+                                         : row_kind::ordinary;
     }
     if (numbers_.kind != row_kind::ordinary) {
       numbers_.kept = numbers_.kind == row_kind::infinite ? 1 : 0;
       return true;
     }
-    set_frame();
     return filter();
   }
 
-  void set_frame() {
-    frame_.e.scale = scale_;
-    if (scale_ == 0) {
-      frame_.e.how = form::uniform;
-      return;
-    }
-    frame_.e = {.how = form::careful,
-                .scale = scale_,
-                .origin = careful_origin,
-                .a = 0.5,
-                .b = numbers_.largest_x * 0.5,
-                .c = 0,
-                .g = 2};
-    frame_.log_unit = kept_.largest + careful_origin * ln2;
-  }
-
   bool filter() {
-    const bool cuts_k = parameters_.top_k > 0 && parameters_.top_k < cols();
     const bool cuts_p = parameters_.top_p < 1;
     const bool joint = o_.order == filter_order::joint;
+    const double depth = sampling::min_p_depth(parameters_.min_p);
+    if (lists()) {
+      filter_list(depth, cuts_p, joint);
+      return true;
+    }
+    if (!races()) {
+      return false;
+    }
+    const row_masses own = masses(scale_);
+    kept_ = own.within(depth);
+    if (cuts_k()) {
+      if (const std::optional<mass_cut> end = own.first_of(parameters_.top_k, kept_)) {
+        kept_ = end->kept;
+      }
+    }
     const bool counts = o_.kept.data != nullptr || o_.kept_mass.data != nullptr ||
                         o_.log_probability.data != nullptr;
-    kept_.depth = sampling::min_p_depth(parameters_.min_p);
-    if (!cuts_k && !cuts_p && !counts) {
-      double sum = 0;
-      for (std::int64_t i = 0; i < segments_of(cols()); ++i) {
-        const auto [begin, count] = columns_of(i, cols());
-        sum += row_.kernels().sum(row_.at(begin), count, &frame_.e);
+    if (cuts_p && parameters_.min_p == 0 && !cuts_k() && !counts) {
+      if (const auto bounds = own.bounds_of_share(parameters_.top_p, about_)) {
+        kept_ = bounds->maybe;
+        surely_kept_ = bounds->surely;
+        return true;
       }
-      guess_ = std::log(sum) + frame_.log_unit - guess_depth;
-      return true;
     }
-    if (cuts_k && parameters_.top_k <= most_listed_to_sample) {
-      filter_list(cuts_p, joint);
-      return true;
-    }
-    const row_masses masses(on_, plan_, row_, scale_, kept_.largest, work_.tables, work_.slot,
-                            work_.entries);
-    if (cuts_k) {
-      const std::optional<sampling::place> last = masses.end_of_count(parameters_.top_k);
-      if (!last) {
-        return false;
-      }
-      kept_.last = *last;
-    }
+    std::optional<sampling::mass> weight;
     if (cuts_p) {
-      const sampling::mass whole = joint ? masses.whole() : masses.of(kept_, false).weight;
-      const std::optional<sampling::place> last =
-          masses.end_of_mass(sampling::share_of(parameters_.top_p, whole));
-      if (!last) {
-        return false;
+      const mass_cut end = own.share_of(parameters_.top_p, joint ? own.within(inf) : kept_, about_);
+      if (!kept_.is_shorter_than(end.kept)) {
+        kept_ = end.kept;
+        weight = end.weight;
       }
-      kept_.last = last->stands_before(kept_.last) ? *last : kept_.last;
     }
-    const row_masses::measure left = masses.of(kept_, o_.kept.data != nullptr);
-    numbers_.kept = left.count;
-    numbers_.kept_weight = left.weight;
+    if (o_.kept.data != nullptr) {
+      numbers_.kept = own.count_of(kept_);
+    }
     if (o_.kept_mass.data != nullptr) {
-      numbers_.weight = masses.whole();
+      numbers_.weight = own.weight_of({});
     }
-    guess_ = kept_.largest + sampling::log_of(left.weight) - guess_depth;
+    if (o_.kept_mass.data != nullptr || o_.log_probability.data != nullptr) {
+      numbers_.kept_weight = weight ? *weight : own.weight_of(kept_);
+    }
     return true;
   }
 
   /// The whole row's mass is counted only if something asks for it.
-  void filter_list(bool cuts_p, bool joint) {
+  void filter_list(double depth, bool cuts_p, bool joint) {
     list_.emplace(on_, plan_, row_, scale_, parameters_.top_k, work_.list);
-    list_->cut_below(kept_.depth);
+    list_->cut_below(depth);
     if (o_.kept_mass.data != nullptr || (cuts_p && joint)) {
-      numbers_.weight =
-          mass_of_row(on_, plan_, row_, scale_, kept_.largest, work_.tables, work_.slot);
+      numbers_.weight = masses(scale_).weight_of({});
     }
     if (cuts_p) {
       list_->cut_at(
@@ -326,6 +293,20 @@ class row_sample {
     }
   }
 
+  std::int64_t winner(std::int64_t draw) {
+    const auto run = [&] {
+      return race_->winner(on_, plan_, noise_of(draw), work_.parts).value().column;
+    };
+    const std::int64_t column = run();
+    if (!surely_kept_ || surely_kept_->has(row_[column], column)) {
+      return column;
+    }
+    kept_ = masses(scale_).share_of(parameters_.top_p, {}, about_).kept;
+    surely_kept_.reset();
+    race_.emplace(row_, scale_, kept_);
+    return run();
+  }
+
   void write_draw(std::int64_t draw) {
     std::int64_t token = -1;
     double log = sampling::log_probability_of(numbers_.kind);
@@ -335,12 +316,9 @@ class row_sample {
       token = first_column();
       log = 0;
     } else if (numbers_.kind == row_kind::ordinary) {
-      token = list_ ? list_->winner(noise_of(draw)).column
-                    : winner_of(on_, plan_, row_, row_race(row_, scale_, noise_of(draw), kept_),
-                                frame_, guess_, work_.parts)
-                          .column;
+      token = list_ ? list_->winner(noise_of(draw)).column : winner(draw);
       if (o_.log_probability.data != nullptr) {
-        log = sampling::log_probability(kept_.largest, z_of(row_[token]), numbers_.kept_weight);
+        log = sampling::log_probability(largest_, z_of(row_[token]), numbers_.kept_weight);
       }
     }
     const bool drawn = token >= 0 && o_.raw_log_probability.data != nullptr;
@@ -360,10 +338,13 @@ class row_sample {
   row_kind raw_kind_ = row_kind::ordinary;
   sampling::row_numbers numbers_;
   double raw_log_of_sum_ = 0;  ///< over the largest element
-  sampling::kept_elements kept_;
-  race_frame frame_;
-  double guess_ = -inf;
-  std::optional<kept_list> list_;
+  double largest_ = 0;         ///< z
+  about_mass about_;
+  first_part kept_;
+  /// If that is less: the cut is between them, and the winner as a rule is not.
+  std::optional<first_part> surely_kept_;
+  std::optional<kept_list> list_;  ///< of all that is kept, or else
+  std::optional<row_race> race_;   ///< among it
 };
 
 std::size_t whole_lines(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -383,9 +364,7 @@ void run(executor& on, const core::sample_problem& p) {
   const source from(on.kernels, p.x, 1, p.x.type);
   const plan plan = plan_for(on, from.shape_to(0));
   const auto segments = static_cast<std::size_t>(segments_of(p.x.cols));
-  const std::size_t tables = whole_lines(sizeof(mass_table)) * static_cast<std::size_t>(on.threads);
-  const std::size_t states = whole_lines(segments * sizeof(segment_state));
-  const std::size_t parts = whole_lines(segments * sizeof(part_result));
+  const std::size_t parts = whole_lines(segments * sizeof(sampling::runner));
   // A vector of k may be in memory that only the work on rows should read: room for the largest.
   const std::int64_t most = std::min(most_listed_to_sample, p.x.cols);
   const std::int64_t k =
@@ -396,19 +375,15 @@ void run(executor& on, const core::sample_problem& p) {
       k > 0 && k <= most
           ? whole_lines(kept_list::bytes(p.x.cols, most, lanes, from.kernels.computed))
           : 0;
-  const std::size_t entries =
-      whole_lines(static_cast<std::size_t>(std::min(most_entries, p.x.cols)) * sizeof(mass_entry));
-  const std::size_t each = states + parts + list + entries;
+  const std::size_t masses = mass_memory::bytes(p.x.cols, from.kernels.computed);
+  const std::size_t each = parts + list + masses;
   const std::size_t tasks = plan.over == spread::rows ? static_cast<std::size_t>(on.threads) : 1;
-  std::byte* const memory = on.scratch.at_least(tables + each * tasks);
+  std::byte* const memory = on.scratch.at_least(each * tasks);
   over_rows(on, plan, p.x.rows, [&](std::int64_t begin, std::int64_t end, int slot) {
-    std::byte* const own = memory + tables + static_cast<std::size_t>(slot) * each;
-    const workspace work = {reinterpret_cast<segment_state*>(own),
-                            reinterpret_cast<part_result*>(own + states),
-                            reinterpret_cast<mass_table*>(memory),
-                            own + states + parts,
-                            reinterpret_cast<mass_entry*>(own + states + parts + list),
-                            slot};
+    std::byte* const own = memory + static_cast<std::size_t>(slot) * each;
+    const workspace work = {reinterpret_cast<sampling::runner*>(own),
+                            {own + parts + list, p.x.cols, from.kernels.computed},
+                            own + parts};
     for (std::int64_t r = begin; r < end; ++r) {
       row_sample(on, plan, p, from, r, work).run();
     }
