@@ -60,7 +60,6 @@ RUNS = [
     ("h100", "The cuda backend on an NVIDIA H100", ["nvidia-h100"], H100),
     ("h100-attention", "Attention on an NVIDIA H100", ["nvidia-h100-attention"], None),
     ("h100-masks", "Masks on an NVIDIA H100", ["nvidia-h100-masks"], []),
-    ("h100-sampling", "Draws on an NVIDIA H100", ["nvidia-h100-sampling"], []),
     ("h200", "The cuda backend on an NVIDIA H200, an earlier state",
      ["nvidia-h200", "nvidia-h200-earlier", "nvidia-h200-python", "nvidia-h200-torch-compile"], []),
     ("kokkos-host", "The kokkos backend on an AMD EPYC (Zen 4)",
@@ -222,8 +221,8 @@ case. How they were measured, and what the peers and ceilings are, is in [benchm
 A ratio is how many times as quick this library is: above 1 it is ahead. *Ahead* counts the cases in which the
 quickest of the peers that took part is behind. The ceiling is a copy of as many bytes where a matrix is
 written, else one read. Kokkos stands beside the cpu backend on as many threads (`Kokkos::Serial` on one), on a GPU beside
-the ceiling alone. The strongest peer known on GPUs, quack, is not in these results yet: see
-[notes.md](notes.md#peers-that-are-in-no-committed-result).
+the ceiling alone. Where a peer does something else than a case says, as quack and FlashInfer do in some, it is
+[marked](benchmarks-gpu.md#what-is-compared) in the report and not counted.
 """
 
 
