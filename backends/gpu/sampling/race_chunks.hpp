@@ -228,7 +228,7 @@ constexpr int finish_threads = 64;
 /// The tokens of rows without filters; where what they keep is wanted, too, the draws are left to
 /// sample_in_rounds.
 template <class In, class Rows>
-__global__ void __launch_bounds__(finish_threads)
+__global__ void __launch_bounds__(finish_threads, least_resident(8))
     race_finish(const row_source<In> source, const core::sample_problem problem,
                 const sample_ways ways, const race_cut cut, const race_part* parts,
                 draw_state* states, const draw_list rest, const raw_row* raws, const Rows rows) {
