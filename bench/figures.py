@@ -57,6 +57,8 @@ RUNS = [
     ("epyc", "The cpu backend on an AMD EPYC (Zen 5)", ["amd-epyc-2"], EPYC),
     ("zen4", "The cpu backend on an AMD EPYC (Zen 4), beside Python's peers in part of the cases",
      ["amd-epyc-zen4-2", "amd-epyc-zen4-2-decode", "amd-epyc-zen4-2-python-1", "amd-epyc-zen4-2-python-2"], []),
+    ("intel", "The cpu backend on an Intel Xeon of 16 processors, beside Python's peers on one thread",
+     ["intel-xeon-16", "intel-xeon-16-python-1"], []),
     ("h100", "The cuda backend on an NVIDIA H100", ["nvidia-h100"], H100),
     ("h100-attention", "Attention on an NVIDIA H100", ["nvidia-h100-attention"], None),
     ("h100-masks", "Masks on an NVIDIA H100", ["nvidia-h100-masks"], []),

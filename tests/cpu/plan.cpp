@@ -50,6 +50,10 @@ TEST_CASE("many rows are spread by rows, few long ones by segments") {
   CHECK(plan_for(1, 128256, 2).over == spread::segments);
   CHECK(plan_for(1, 1 << 20, 64).over == spread::segments);
   CHECK(plan_for(3, 1 << 20, 2).over == spread::segments);
+  // A row's segments are waited for, row by row, which costs more than threads without a row.
+  CHECK(plan_for(8, 32768, 16).over == spread::rows);
+  CHECK(plan_for(8, 151936, 16).over == spread::rows);
+  CHECK(plan_for(2, 1 << 20, 16).over == spread::segments);
   CHECK(plan_for(1000, 128, 2).over == spread::rows);
 }
 

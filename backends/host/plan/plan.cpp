@@ -12,6 +12,9 @@ namespace {
 /// Elements of a task: some microseconds of work, well above the cost of handing it out.
 constexpr std::int64_t task_elements = 32768;
 
+/// What it costs to spread a row's segments and to wait for all, in elements for each thread.
+constexpr std::int64_t meeting_elements = 3072;
+
 /// Rows of a task that are stored one behind the other, if there are enough for all threads.
 constexpr std::int64_t rows_behind = 8;
 
@@ -50,17 +53,23 @@ constexpr second_look second_looks[places][keepings] = {
     /* share  */ {recompute, recompute, in_scratch, in_output},
     /* memory */ {recompute_past, recompute_past, recompute_past, recompute_past}};
 
-spread spread_of(double elements, std::int64_t rows, std::int64_t segments, std::int64_t threads,
-                 plan_name forced) {
+spread spread_of(std::int64_t rows, std::int64_t cols, std::int64_t threads, plan_name forced) {
+  // In floating point: products may not fit in 64 bits.
+  const auto columns = static_cast<double>(cols);
+  const double elements = static_cast<double>(rows) * columns;
   if (threads > 1 && (forced == plan_name::rows || forced == plan_name::segments)) {
     return forced == plan_name::rows ? spread::rows : spread::segments;
   }
   if (forced == plan_name::serial || threads == 1 || elements < 2 * task_elements) {
     return spread::serial;
   }
-  const bool segments_keep_busy =
-      rows < threads ? segments > 1 : rows < 4 * threads && segments >= 4 * threads;
-  return segments_keep_busy ? spread::segments : spread::rows;
+  // The longest that a thread works: at whole rows, or at its part of each, one row after the
+  // other.
+  const double by_rows = static_cast<double>((rows + threads - 1) / threads) * columns;
+  const double by_segments =
+      static_cast<double>(rows) *
+      (columns / static_cast<double>(threads) + static_cast<double>(meeting_elements * threads));
+  return segments_of(cols) > 1 && by_segments < by_rows ? spread::segments : spread::rows;
 }
 
 /// What is forced, if exponentials can wait there, or else the table's.
@@ -113,7 +122,7 @@ plan choose_plan(const shape& problem, const machine& caches, int threads,
   chosen.short_rows = (many_at_once || cols == 1) && cols <= short_row_vectors * lanes;
   chosen.topk_rows = many_at_once && problem.k > 0 && problem.k <= most_listed &&
                      cols <= segment_columns && problem.arithmetic_bytes == 4;
-  chosen.over = spread_of(elements, problem.rows, segments_of(cols), threads, forced);
+  chosen.over = spread_of(problem.rows, cols, threads, forced);
   chosen.rows_per_task = std::max<std::int64_t>(1, task_elements / cols);
 
   const std::int64_t together = rows_together(chosen.over, problem.rows, threads);
