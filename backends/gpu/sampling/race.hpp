@@ -278,7 +278,7 @@ struct race {
     const float key =
         element * scale_2 - log2_exponential(core::sampling::all_bits(noise, column, bits));
     if (!(fabsf(key) < most_bound)) {
-      atomicAdd(&part.count, race_part::unknown);
+      atomicMax(&part.count, race_part::unknown);  // a sum of many would overflow
       return;
     }
     const float near = 2 * slack(key);
