@@ -11,6 +11,7 @@
 #include <softfold/attention.hpp>
 
 #include <cstring>
+#include <memory>
 #include <optional>
 
 namespace softfold::tool {
@@ -124,7 +125,7 @@ struct input_files {
       check_dim(*file);
     }
     if (!options.bias.empty()) {
-      bias.emplace(options.bias, options.bf16);
+      bias = std::make_unique<tensor_file>(options.bias, options.bf16);
       check_batches(*bias, query.batches(), true);
     }
     if (!options.sinks.empty()) {
@@ -140,7 +141,7 @@ struct input_files {
   }
 
   tensor_file query, key, value;
-  std::optional<tensor_file> bias;
+  std::unique_ptr<tensor_file> bias;
   std::optional<npy_input> sinks;
 };
 
