@@ -3,6 +3,7 @@
 // have.
 #include "attention_problem.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -110,6 +111,12 @@ TEST_SUITE("attention") {
                               .corner = causal::top_left,
                               .seed = 42});
         const tensor<A> ordinary = attend<A>(q, c, c.options);
+        double largest = 0;  // of the values
+        for (std::int64_t j = 0; j < tokens; ++j) {
+          for (const In& x : c.v.row(0, 0, j)) {
+            largest = std::max(largest, std::abs(static_cast<double>(reference::widen(x))));
+          }
+        }
         for (const double least : {0x1p-133, 0x1p-100, std::numeric_limits<double>::infinity(),
                                    std::numeric_limits<double>::quiet_NaN()}) {
           // The key and the query of one token: earlier rows have neither.
@@ -119,9 +126,19 @@ TEST_SUITE("attention") {
           c.v.row(0, 0, spoiled)[7] = make<In>(least);
           c.commit();
           const tensor<A> found = attend<A>(q, c, c.options);
+          // A matrix unit's kernel for f16 computes rows again, with weights that are not rounded,
+          // where a key beside theirs is not finite.
+          const bool is_again =
+              std::is_same_v<In, half> && !std::isfinite(least) && q.info().backend != "cpu";
           for (std::int64_t i = 0; i < spoiled; ++i) {
-            CHECK(same_bits(std::span<const A>(found.row(0, 0, i)),
-                            std::span<const A>(ordinary.row(0, 0, i))));
+            const std::span<const A> own(found.row(0, 0, i));
+            const std::span<const A> before(ordinary.row(0, 0, i));
+            if (!is_again) {
+              CHECK(same_bits(own, before));
+            }
+            for (std::size_t column = 0; is_again && column < own.size(); ++column) {
+              CHECK(std::abs(own[column] - before[column]) <= 0x1p-10 * largest);
+            }
           }
         }
       }
