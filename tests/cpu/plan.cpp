@@ -90,7 +90,7 @@ TEST_CASE("others are streamed, behind the next row where a row's exponentials s
   CHECK(plan_for(16, 131072, 2).second == second_pass::scale_behind);
   CHECK(plan_for(16, 131072, 2).rows_per_task > 1);
   CHECK(plan_for(12, 131072, 4).second == second_pass::scale_output);  // or threads would be idle
-  const plan few = plan_for(7, 65536, 2);
+  const plan few = plan_for(3, 1 << 18, 2);
   CHECK(few.over == spread::segments);
   CHECK(few.second == second_pass::scale_output);
 }

@@ -12,8 +12,10 @@ namespace {
 /// Elements of a task: some microseconds of work, well above the cost of handing it out.
 constexpr std::int64_t task_elements = 32768;
 
-/// What it costs to spread a row's segments and to wait for all, in elements for each thread.
+/// What it costs to spread a row's segments and to wait for all, in elements for each thread; and
+/// the share of whole rows' time that segments have to stay below, whose rows cannot stand behind.
 constexpr std::int64_t meeting_elements = 3072;
+constexpr double segments_share = 0.8;
 
 /// Rows of a task that are stored one behind the other, if there are enough for all threads.
 constexpr std::int64_t rows_behind = 8;
@@ -69,7 +71,8 @@ spread spread_of(std::int64_t rows, std::int64_t cols, std::int64_t threads, pla
   const double by_segments =
       static_cast<double>(rows) *
       (columns / static_cast<double>(threads) + static_cast<double>(meeting_elements * threads));
-  return segments_of(cols) > 1 && by_segments < by_rows ? spread::segments : spread::rows;
+  return segments_of(cols) > 1 && by_segments < segments_share * by_rows ? spread::segments
+                                                                         : spread::rows;
 }
 
 /// What is forced, if exponentials can wait there, or else the table's.
