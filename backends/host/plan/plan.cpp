@@ -67,7 +67,8 @@ spread spread_of(std::int64_t rows, std::int64_t cols, std::int64_t threads, pla
   }
   // The longest that a thread works: at whole rows, or at its part of each, one row after the
   // other.
-  const double by_rows = static_cast<double>((rows + threads - 1) / threads) * columns;
+  const std::int64_t most_rows = (rows + threads - 1) / threads;
+  const double by_rows = static_cast<double>(most_rows) * columns;
   const double by_segments =
       static_cast<double>(rows) *
       (columns / static_cast<double>(threads) + static_cast<double>(meeting_elements * threads));
