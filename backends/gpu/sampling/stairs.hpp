@@ -28,8 +28,8 @@ struct stair_window {
   static constexpr float error = 0x1p-12F;
   static constexpr float most = 0x1p13F;
 
-  float
-      low;  ///< an integer, so that the windows of parts have bins in common; -infinity: no element
+  /// An integer, so that the windows of parts have bins in common; -infinity: no element.
+  float low;
 
   __device__ static stair_window below(float largest_2) {
     constexpr int above = (octaves - headroom) / step * step;
