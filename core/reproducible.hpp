@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Reproducible numerics, version 1: a row's results as every backend computes them, to the bit.
+/// docs/numerics.md is the definition in words.
+///
+/// An element's term is p 2^n, found from the element alone. Eight neighbouring columns are a
+/// packet, whose terms add up in one fixed order; packets' sums are integers times powers of two
+/// and add up as such, exactly. So it does not matter how rows are cut between packets, nor in
+/// which order the parts come together.
+#pragma once
+
+#include <core/sampling.hpp>
+
+#include <softfold/config.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+namespace softfold::core::reproducible {
+
+using sampling::fused;
+using sampling::mass;
+using sampling::product;
+
+SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE float fused(float a, float b, float c) {
+  using std::fma;
+  return fma(a, b, c);
+}
+SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE float product(float a, float b) {
+#if defined(__CUDA_ARCH__)
+  return __fmul_rn(a, b);
+#else
+  return a * b;
+#endif
+}
+
+/// Neighbouring columns, from a multiple of so many on.
+inline constexpr int packet_columns = 8;
+
+/// Rows with a largest scaled element of at least this size are taken relative to it.
+template <class A>
+inline constexpr A far_from = A(0x1p16);
+
+/// What the arithmetic of type A is made of.
+template <class A>
+struct format;
+
+template <>
+struct format<float> {
+  using bits = std::uint32_t;
+  static constexpr int digits = 23;      ///< of a fraction
+  static constexpr int smallest = -126;  ///< power of two of a normal number
+  static constexpr float log2_e = 0x1.715476p+0F;
+  /// 20 bits, so that z - n ln2 is exact. What it lacks of the logarithm, 1.9e-9, counts once for
+  /// each power of two that an element is below the largest.
+  static constexpr float ln2 = 0x1.62e430p-1F;
+  static constexpr float magic = 0x1.8p23F;  ///< adding it rounds to an integer
+  /// A term is held as p 2^(n - 32 anchor + raised): its biased exponent then has the last 5 bits
+  /// of n's, and what is too small to be held is of no account.
+  static constexpr int raised = 65;
+  static constexpr int words = 3;  ///< of a sum
+};
+
+template <>
+struct format<double> {
+  using bits = std::uint64_t;
+  static constexpr int digits = 52;
+  static constexpr int smallest = -1022;
+  static constexpr double log2_e = exponential<double>::log2_e;
+  static constexpr double magic = exponential<double>::round_magic;
+  static constexpr int raised = 1;
+  static constexpr int words = 4;
+};
+
+/// exp(r) of |r| up to 0.3467; V is a float or a vector of them. The error is below 2.7 2^-24 of
+/// it.
+template <class V>
+SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE V polynomial(V r) {
+  V p = fused(V(0x1.106018p-7F), r, V(0x1.572a14p-5F));
+  p = fused(p, r, V(0x1.5557b0p-3F));
+  p = fused(p, r, V(0x1.fffdfcp-2F));
+  p = fused(p, r, V(1.0F));
+  return fused(p, r, V(1.0F));
+}
+
+/// An exponent z + lost, lost far below z.
+template <class A>
+struct exponent {
+  A z;
+  A lost;
+};
+
+/// Of z above -2^17 and not above 2^16: exp(z + lost) is about p 2^n.
+template <class A>
+struct term {
+  A n;
+  A p;
+};
+
+SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE term<float> term_of(const exponent<float>& e) {
+  using f = format<float>;
+  const float n = fused(e.z, f::log2_e, f::magic) - f::magic;
+  return {n, polynomial(fused(n, -f::ln2, e.z) + e.lost)};
+}
+SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE term<double> term_of(const exponent<double>& e) {
+  const sampling::reduced_logit r = sampling::reduced(e.z);
+  return {r.n, sampling::exponential_of_rest(r.rest + e.lost)};
+}
+
+/// p 2^power: a power for which it is normal.
+template <class A>
+SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE A times_power(A p, std::int64_t power) {
+  using bits = typename format<A>::bits;
+  return __builtin_bit_cast(A, static_cast<bits>(__builtin_bit_cast(bits, p) +
+                                                 (static_cast<bits>(power) << format<A>::digits)));
+}
+
+/// How a row's elements become exponents.
+template <class A>
+struct frame {
+  A scale = 1;
+  A origin =
+      0;  ///< the row's largest element, or the smallest of a negative scale, where it is far
+  bool is_far = false;
+
+  /// s x: as each element is scaled before anything is known of its row; x is no NaN.
+  SOFTFOLD_HD static SOFTFOLD_ALWAYS_INLINE exponent<A> scaled(A scale, A x) {
+    constexpr A infinity = std::numeric_limits<A>::infinity();
+    if (scale == 0) {
+      return {x == -infinity ? x : A{0}, A{0}};
+    }
+    const A z = product(scale, x);
+    return {z, z < infinity && z > -infinity ? fused(scale, x, -z) : A{0}};
+  }
+  /// Of a row with this largest element, in the order of scaled ones.
+  SOFTFOLD_HD static frame of(A scale, A largest) {
+    const A z = scaled(scale, largest).z;
+    const bool is_far = !(z < far_from<A> && z > -far_from<A>);
+    return {scale, is_far ? largest : A{0}, is_far};
+  }
+  /// -infinity for what is not there; x is no NaN.
+  [[nodiscard]] SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE exponent<A> operator()(A x) const {
+    return is_far ? far(x) : scaled(scale, x);
+  }
+
+ private:
+  [[nodiscard]] SOFTFOLD_HD exponent<A> far(A x) const {
+    constexpr A infinity = std::numeric_limits<A>::infinity();
+    if (x == infinity || x == -infinity) {
+      return {-infinity, A{0}};
+    }
+    if constexpr (std::is_same_v<A, float>) {
+      const double z =
+          product(static_cast<double>(scale), static_cast<double>(x) - static_cast<double>(origin));
+      const auto rounded = static_cast<float>(z);
+      return {rounded, rounded > -infinity ? static_cast<float>(z - rounded) : 0.0F};
+    } else {
+      // Halves: their difference does not overflow.
+      const double half = product(0.5, x) - product(0.5, origin);
+      const double z = 2 * product(scale, half);
+      return {z, z > -infinity ? 2 * fused(scale, half, -z / 2) : 0.0};
+    }
+  }
+};
+
+/// A sum of packets. `words[i]` are the digits to the base 2^32 of place top - i; a packet's sum M
+/// 2^(E - digits) with an integer M has digits() of place floor(E / 32) and below. Lower ones than
+/// those of `words` are dropped, whatever the order of additions.
+template <class A>
+struct exact_sum {
+  static constexpr int words_of = format<A>::words;
+  static constexpr std::int32_t lowest_top = -(1 << 16);
+
+  std::int32_t top = lowest_top;
+  mass words[words_of];
+
+  /// The words become those of a top that is not lower.
+  SOFTFOLD_HD constexpr void raise(std::int32_t to) {
+    const std::int32_t up = to - top;
+    if (up == 0) {
+      return;
+    }
+    for (int i = words_of - 1; i >= 0; --i) {
+      words[i] = up <= i ? words[i - up] : mass{};
+    }
+    top = to;
+  }
+  SOFTFOLD_HD constexpr void add(exact_sum other) {
+    if (other.top > top) {
+      raise(other.top);
+    } else {
+      other.raise(top);
+    }
+    for (int i = 0; i < words_of; ++i) {
+      words[i].add(other.words[i]);
+    }
+  }
+  /// A packet's sum, of terms held by this anchor.
+  SOFTFOLD_HD void add(A sum, std::int32_t anchor) {
+    using f = format<A>;
+    using bits_type = typename f::bits;
+    constexpr int bias = 1 - f::smallest;
+    static_assert((bias + f::raised) % 32 == 0);
+    const auto bits = __builtin_bit_cast(bits_type, sum);
+    const auto exponent = static_cast<std::int32_t>(bits >> f::digits);
+    const std::int32_t place = (exponent >> 5) - (bias + f::raised) / 32 + anchor;
+    if (place > top) {
+      raise(place);
+    }
+    constexpr bits_type one = bits_type{1} << f::digits;
+    const std::uint64_t factor = (bits & (one - 1)) | one;
+    const int shift = exponent & 31;
+    const std::int32_t down = top - place;
+    if constexpr (sizeof(A) == 4) {
+      add_digit(down, factor << shift);
+    } else {  // in units of 2^-64: 96 bits
+      add_digit(down, factor >> (52 - shift));
+      const std::uint64_t low = factor << (12 + shift);
+      add_digit(down + 1, low >> 32);
+      add_digit(down + 2, low & 0xffffffffU);
+    }
+  }
+  /// Over 2^n, which is within 2^40 of it.
+  [[nodiscard]] SOFTFOLD_HD double over(A n) const {
+    double sum = words[words_of - 1].count();
+    for (int i = words_of - 2; i >= 0; --i) {
+      sum = fused(sum, 0x1p-32, words[i].count());
+    }
+    const std::int64_t power = 32 * std::int64_t{top} - static_cast<std::int64_t>(n) -
+                               (sizeof(A) == 4 ? format<A>::digits : 0);
+    return product(sum, __builtin_bit_cast(double, static_cast<std::uint64_t>(power + 1023) << 52));
+  }
+
+ private:
+  SOFTFOLD_HD constexpr void add_digit(std::int32_t down, std::uint64_t digit) {
+    for (int i = 0; i < words_of; ++i) {
+      words[i].add(down == i ? digit : 0);
+    }
+  }
+};
+
+/// The anchor for terms up to this n.
+template <class A>
+SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE std::int32_t anchor_of(A n) {
+  return static_cast<std::int32_t>(n) >> 5;
+}
+
+/// A term as it is held; of a power that is too low it is some number of no account.
+template <class A>
+SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE A held(const term<A>& t, std::int32_t anchor) {
+  using f = format<A>;
+  const std::int64_t power = static_cast<std::int64_t>(t.n) - 32 * std::int64_t{anchor} + f::raised;
+  constexpr std::int64_t lowest = f::smallest + 1;
+  return times_power(t.p, power < lowest ? lowest : power);
+}
+
+/// A packet's terms in their order of addition.
+template <class A>
+SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE A sum_of_packet(const A (&t)[packet_columns]) {
+  return ((t[0] + t[4]) + (t[2] + t[6])) + ((t[1] + t[5]) + (t[3] + t[7]));
+}
+
+enum class row_kind : std::uint8_t { ordinary, empty, infinite, nan };
+
+/// What all elements of a row need of it.
+template <class A>
+struct row_total {
+  /// Softmax's terms have so many more, so that a product that is subnormal is rounded once.
+  static constexpr int spare_power = 64;
+
+  frame<A> exponents;
+  row_kind kind = row_kind::ordinary;
+  A n = 0;     ///< of the largest element's term
+  A high = 0;  ///< 1 over the sum over 2^(n - spare_power), in two parts
+  A low = 0;
+  A log_high = 0;  ///< the logarithm of the sum as the frame's exponents are, in two parts
+  A log_low = 0;
+  A lse = 0;
+
+  /// Of a row with that largest element, of scaled ones, NaN if there is one, and that sum.
+  SOFTFOLD_HD static row_total of(A scale, A largest, const exact_sum<A>& sum) {
+    constexpr A infinity = std::numeric_limits<A>::infinity();
+    row_total r;
+    r.kind = kind_of(scale, largest);
+    if (r.kind != row_kind::ordinary) {
+      r.lse = r.kind == row_kind::nan     ? std::numeric_limits<A>::quiet_NaN()
+              : r.kind == row_kind::empty ? -infinity
+                                          : infinity;
+      return r;
+    }
+    r.exponents = frame<A>::of(scale, largest);
+    const exponent<A> e = r.exponents(largest);
+    const term<A> t = term_of(e);
+    r.n = t.n;
+    constexpr double unit = 0x1p-64;  // 2^-spare_power
+    const double whole = sum.over(t.n);
+    const double log = sampling::natural_log(whole / static_cast<double>(t.p));
+    const double inverse = product(1 / whole, unit);
+    r.high = static_cast<A>(inverse);
+    const exponent<A> from_zero = frame<A>::scaled(scale, largest);
+    if constexpr (sizeof(A) == 4) {
+      r.low = static_cast<A>(inverse - r.high);
+      // The sum of e is exact.
+      const double relative = (static_cast<double>(e.z) + static_cast<double>(e.lost)) + log;
+      r.log_high = static_cast<A>(relative);
+      r.log_low = static_cast<A>(relative - r.log_high);
+      r.lse = static_cast<A>(
+          (static_cast<double>(from_zero.z) + static_cast<double>(from_zero.lost)) + log);
+    } else {
+      r.low = product(fused(-r.high, whole, unit), product(r.high, 0x1p64));
+      const double more = e.lost + log;
+      r.log_high = e.z + more;
+      const double other = r.log_high - e.z;  // the sum's rounding, exactly
+      r.log_low = (e.z - (r.log_high - other)) + (more - other);
+      r.lse = from_zero.z + (from_zero.lost + log);
+    }
+    return r;
+  }
+  SOFTFOLD_HD static row_kind kind_of(A scale, A largest) {
+    constexpr A infinity = std::numeric_limits<A>::infinity();
+    if (largest != largest) {
+      return row_kind::nan;
+    }
+    const A z = frame<A>::scaled(scale, largest).z;
+    return z == -infinity  ? row_kind::empty
+           : z == infinity ? row_kind::infinite
+                           : row_kind::ordinary;
+  }
+
+  /// Of an ordinary row's elements.
+  [[nodiscard]] SOFTFOLD_HD A softmax(A x) const {
+    const exponent<A> e = exponents(x);
+    if (!(e.z > lowest())) {
+      return A{0};
+    }
+    const term<A> t = term_of(e);
+    const std::int64_t power = static_cast<std::int64_t>(t.n) - static_cast<std::int64_t>(n);
+    const A w = times_power(t.p, (power < least_power() ? least_power() : power) + spare_power);
+    return fused(w, high, product(w, low));
+  }
+  [[nodiscard]] SOFTFOLD_HD A log_softmax(A x) const {
+    const exponent<A> e = exponents(x);
+    return (e.z - log_high) + (e.lost - log_low);
+  }
+  /// What is so much below the largest rounds to 0.
+  SOFTFOLD_HD static constexpr std::int64_t least_power() {
+    return format<A>::smallest - format<A>::digits - 10;
+  }
+  /// Nothing so low has a term.
+  SOFTFOLD_HD static constexpr A lowest() { return -2 * far_from<A>; }
+};
+
+/// Of eight elements' exponents, absent ones -infinity: to a sum with terms up to that anchor.
+template <class A>
+SOFTFOLD_HD inline void add_packet(const exponent<A> (&e)[packet_columns], std::int32_t anchor,
+                                   exact_sum<A>& sum) {
+  A held_terms[packet_columns];
+  bool any = false;
+  for (int i = 0; i < packet_columns; ++i) {
+    const bool counts = e[i].z > row_total<A>::lowest();
+    held_terms[i] = counts ? held(term_of(e[i]), anchor) : A{0};
+    any = any || counts;
+  }
+  if (any) {
+    sum.add(sum_of_packet(held_terms), anchor);
+  }
+}
+
+/// Whether x is larger than the largest so far in the order of scaled elements; a NaN is, until
+/// there is one.
+template <class A>
+SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE bool is_larger(A scale, A x, A largest) {
+  return largest == largest && (x != x || (scale < 0 ? x < largest : x > largest));
+}
+
+/// The plain way: two reads of one row, x(column) from a multiple of packet_columns on. The oracle
+/// of the tests, and what rows take that nothing quicker is for.
+template <class A, class Row>
+SOFTFOLD_HD inline row_total<A> total_of(A scale, std::int64_t cols, const Row& x) {
+  constexpr A infinity = std::numeric_limits<A>::infinity();
+  A largest = scale < 0 ? infinity : -infinity;
+  for (std::int64_t c = 0; c < cols; ++c) {
+    const A element = x(c);
+    largest = is_larger(scale, element, largest) ? element : largest;
+  }
+  exact_sum<A> sum;
+  if (row_total<A>::kind_of(scale, largest) == row_kind::ordinary) {
+    const auto exponents = frame<A>::of(scale, largest);
+    const std::int32_t anchor = anchor_of(term_of(exponents(largest)).n);
+    for (std::int64_t c = 0; c < cols; c += packet_columns) {
+      exponent<A> e[packet_columns];
+      for (int i = 0; i < packet_columns; ++i) {
+        e[i] = c + i < cols ? exponents(x(c + i)) : exponent<A>{-infinity, A{0}};
+      }
+      add_packet(e, anchor, sum);
+    }
+  }
+  return row_total<A>::of(scale, largest, sum);
+}
+
+}  // namespace softfold::core::reproducible
