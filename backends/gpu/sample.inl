@@ -11,6 +11,7 @@
 #include <gpu/sampling/rounds.hpp>
 #include <gpu/sampling/stairs_draws.hpp>
 #include <gpu/sampling/way.hpp>
+#include <gpu/scratch_arrays.hpp>
 #include <gpu/typed.hpp>
 
 #include <core/real_types.hpp>
@@ -79,66 +80,50 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
   const bool measures = has_stairs && counts && draws >= for_measure;
   const bool has_rest = has_stairs || (has_race && ways.wants_kept);
   const int blocks = race_blocks(on);
-  const auto cut_for = [&](std::int64_t count) {
-    return race_cut::of<In>(p.x.cols, blocks / std::max<std::int64_t>(count, 1));
+  const auto chunks_for = [&](std::int64_t count) {
+    return row_chunks::of(p.x.cols, race_step<In>, blocks / std::max<std::int64_t>(count, 1));
   };
-  const race_cut cut = cut_for(draws);
-  const race_cut raw_cut = cut_for(rows);
+  const row_chunks chunks = chunks_for(draws);
+  const row_chunks raw_parts_of_row = chunks_for(rows);
+  const std::int64_t all_chunks = draws * chunks.count;
 
-  // Their addresses are multiples of 16.
-  std::size_t bytes = 0;
-  const auto take = [&](std::int64_t count, std::size_t size) {
-    const std::size_t at = bytes;
-    bytes += (static_cast<std::size_t>(count) * size + 15) / 16 * 16;
-    return at;
-  };
-  const std::int64_t chunks = draws * cut.chunks;
-  const std::size_t raws_at = take(has_raws ? rows : 0, sizeof(raw_row));
-  const std::size_t raw_parts_at = take(has_raws ? rows * raw_cut.chunks : 0, sizeof(raw_part));
-  const std::size_t parts_at = take(has_race ? chunks : 0, sizeof(race_part));
-  const std::size_t stairs_at = take(has_stairs ? chunks : 0, sizeof(stair_part));
-  const std::size_t counted_at =
-      take(has_stairs && counts ? chunks : 0, stair_window::bins * sizeof(std::uint32_t));
-  const std::size_t measures_at = take(measures ? draws : 0, sizeof(measured_row));
-  const std::size_t states_at = take(has_rest ? draws : 0, sizeof(draw_state));
-  const std::size_t unknown_at = take(measures ? draws : 0, sizeof(std::int64_t));
-  const std::size_t rest_at = take(has_rest ? draws : 0, sizeof(std::int64_t));
-  const std::size_t counts_at = take(has_rest ? 2 : 0, sizeof(int));
-  std::byte* const memory = static_cast<std::byte*>(on.scratch.at_least(bytes));
-  auto* const raws = reinterpret_cast<raw_row*>(memory + raws_at);
-  auto* const raw_parts = reinterpret_cast<raw_part*>(memory + raw_parts_at);
-  auto* const parts = reinterpret_cast<race_part*>(memory + parts_at);
-  auto* const numbers = reinterpret_cast<std::int64_t*>(memory + rest_at);
-  auto* const measured = reinterpret_cast<std::int64_t*>(memory + unknown_at);
-  int* const list_counts = has_rest ? reinterpret_cast<int*>(memory + counts_at) : nullptr;
-  const stair_draws stairs = {
-      .cut = cut,
-      .blocks = blocks,
-      .parts = reinterpret_cast<stair_part*>(memory + stairs_at),
-      .counted = reinterpret_cast<std::uint32_t*>(memory + counted_at),
-      .states = reinterpret_cast<draw_state*>(memory + states_at),
-      .unknown = measures ? draw_list{measured, list_counts} : draw_list{},
-      .rest = has_rest ? draw_list{numbers, list_counts + 1} : draw_list{},
-      .measures = reinterpret_cast<measured_row*>(memory + measures_at),
-  };
+  raw_row* raws = nullptr;
+  raw_part* raw_parts = nullptr;
+  race_part* parts = nullptr;
+  stair_draws stairs = {.chunks = chunks, .blocks = blocks};
+  int* list_counts = nullptr;
+  scratch_arrays::lay_out(on, [&](scratch_arrays& memory) {
+    raws = memory.take<raw_row>(has_raws ? rows : 0);
+    raw_parts = memory.take<raw_part>(has_raws ? rows * raw_parts_of_row.count : 0);
+    parts = memory.take<race_part>(has_race ? all_chunks : 0);
+    stairs.parts = memory.take<stair_part>(has_stairs ? all_chunks : 0);
+    stairs.counted =
+        memory.take<std::uint32_t>(has_stairs && counts ? all_chunks * stair_window::bins : 0);
+    stairs.states = memory.take<draw_state>(has_rest ? draws : 0);
+    stairs.measures = memory.take<measured_row>(measures ? draws : 0);
+    list_counts = memory.take<int>(has_rest ? 2 : 0);
+    stairs.unknown = {memory.take<std::int64_t>(measures ? draws : 0), list_counts};
+    stairs.rest = {memory.take<std::int64_t>(has_rest ? draws : 0),
+                   list_counts != nullptr ? list_counts + 1 : nullptr};
+  });
 
   const auto source = row_source<In>::of(p.x);
   with_lanes(on.properties.lanes, [&](auto lanes) {
     if (has_raws) {
-      launch_grid(on.stream, raw_chunks<lanes(), In>, rows * raw_cut.chunks, race_threads, source,
-                  raw_cut, raw_parts);
-      launch_next(on.stream, raw_finish<lanes(), In>, rows, race_threads, 0, source, p.options,
-                  raw_cut, raw_parts, raws);
+      launch_grid(on.stream, raw_chunks<lanes(), In>, rows * raw_parts_of_row.count, reader_threads,
+                  source, raw_parts_of_row, raw_parts);
+      launch_next(on.stream, raw_finish<lanes(), In>, rows, reader_threads, 0, source, p.options,
+                  raw_parts_of_row, raw_parts, raws);
       p.options.lse = {};
       p.options.top_indices = {};
       p.options.top_log_probabilities = {};
     }
     const auto race = [&](const auto& reading) {
       using rows_type = std::remove_cvref_t<decltype(reading)>;
-      launch_grid(on.stream, race_chunks<lanes(), In, rows_type>, chunks, race_threads, source, p,
-                  ways, cut, parts, list_counts, reading);
+      launch_grid(on.stream, race_chunks<lanes(), In, rows_type>, all_chunks, reader_threads, source,
+                  p, ways, chunks, parts, list_counts, reading);
       launch_next(on.stream, race_finish<In, rows_type>, draws, finish_threads, 0, source, p, ways,
-                  cut, parts, stairs.states, stairs.rest, raws, reading);
+                  chunks, parts, stairs.states, stairs.rest, raws, reading);
     };
     if (has_race && given.edits.any()) {
       race(masked_rows<In>{row_removals::of(given.edits)});
@@ -146,23 +131,23 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
       race(whole_rows<In>{});
     }
     if (has_stairs) {
-      launch_grid(on.stream,
-                  counts ? stair_chunks<lanes(), true, In> : stair_chunks<lanes(), false, In>,
-                  chunks, race_threads, source, p, ways, stairs, has_race ? nullptr : list_counts);
-      launch_next(on.stream, stair_finish<lanes(), In>, draws, race_threads, 0, source, p, ways,
+      launch_grid(
+          on.stream, counts ? stair_chunks<lanes(), true, In> : stair_chunks<lanes(), false, In>,
+          all_chunks, reader_threads, source, p, ways, stairs, has_race ? nullptr : list_counts);
+      launch_next(on.stream, stair_finish<lanes(), In>, draws, reader_threads, 0, source, p, ways,
                   stairs, raws);
       if (measures) {
-        launch_next(on.stream, stair_measure<lanes(), In>, blocks, race_threads, 0, source, p,
+        launch_next(on.stream, stair_measure<lanes(), In>, blocks, reader_threads, 0, source, p,
                     stairs);
         launch_next(on.stream, stair_judge<lanes(), In>,
-                    std::min<std::int64_t>(draws, on.properties.multiprocessors), race_threads, 0,
+                    std::min<std::int64_t>(draws, on.properties.multiprocessors), reader_threads, 0,
                     source, p, stairs, raws);
       }
     }
     if (has_rest || ways.may_go(sample_way::rounds)) {
       launch_next(on.stream, sample_in_rounds<lanes(), In>,
                   std::min<std::int64_t>(std::max(rows, draws), 2 * on.properties.multiprocessors),
-                  race_threads, 0, source, p, ways, stairs.rest, stairs.states, raws);
+                  reader_threads, 0, source, p, ways, stairs.rest, stairs.states, raws);
     }
   });
   if (lists.values.data != nullptr) {
@@ -180,7 +165,7 @@ bool reads_edits(const core::sample_problem& p) {
   const sample_options& o = p.options;
   const sample_ways ways = sample_ways::of(p);
   return p.x.type != dtype::f64 && row_removals::takes(e, p.x.rows, p.x.cols) &&
-         (e.mask.type != dtype::u8 || p.x.cols % race_columns == 0) && ways.alike &&
+         (e.mask.type != dtype::u8 || p.x.cols % block_columns == 0) && ways.alike &&
          ways.may_go(sample_way::race) && !ways.wants_kept && !raw_row::is_wanted(o) &&
          o.top_indices.data == nullptr;
 }

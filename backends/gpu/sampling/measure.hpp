@@ -4,7 +4,7 @@
 #pragma once
 
 #include <gpu/group/combine.hpp>
-#include <gpu/sampling/row_reader.hpp>
+#include <gpu/row/row_reader.hpp>
 #include <gpu/state/exponential.hpp>
 
 #include <core/sampling.hpp>
@@ -132,7 +132,7 @@ struct row_measure {
     return __uint_as_float(element > 0 ? bits + 1 : element < 0 ? bits - 1 : 1U);
   }
 
-  /// The measure of columns [begin, end), begin a multiple of race_columns, to all threads of the
+  /// The measure of columns [begin, end), begin a multiple of block_columns, to all threads of the
   /// block.
   template <int lanes>
   __device__ const measured_row& exactly(std::int64_t begin, std::int64_t end,
@@ -145,12 +145,12 @@ struct row_measure {
     }
     __syncthreads();
     measured_row own = {};
-    for (std::int64_t first = begin + std::int64_t{threadIdx.x} * race_columns; first < end;
-         first += std::int64_t{blockDim.x} * race_columns) {
-      race_block<In> block;
+    for (std::int64_t first = begin + std::int64_t{threadIdx.x} * block_columns; first < end;
+         first += std::int64_t{blockDim.x} * block_columns) {
+      column_block<In> block;
       row.load(first, block);
 #pragma unroll
-      for (int i = 0; i < race_columns; ++i) {
+      for (int i = 0; i < block_columns; ++i) {
         const float element = block.element(i);
         const double z = sampling::scaled(scale, static_cast<double>(element));
         const double below = largest - z;
@@ -180,31 +180,31 @@ struct row_measure {
     return memory;
   }
 
-  /// Of columns [begin, end); the depth counts for nothing. To all of race_threads threads.
+  /// Of columns [begin, end); the depth counts for nothing. To all of reader_threads threads.
   template <int lanes, int ahead = sizeof(In) == 4 ? 3 : 5>
   __device__ near_measure nearly(std::int64_t begin, std::int64_t end,
                                  measure_memory& memory) const {
-    constexpr int step = race_threads * race_columns;
+    constexpr int step = reader_threads * block_columns;
     constexpr float log2_e = 1.44269504F;
     const auto scale_2 = static_cast<float>(scale) * log2_e;
     const row_reader<In> part = {row.x, end < row.cols ? end : row.cols, row.in_vectors};
-    const auto own_block = static_cast<std::uint32_t>(column / race_columns);
+    const auto own_block = static_cast<std::uint32_t>(column / block_columns);
     const float above = next_above(x);
-    auto number = static_cast<std::uint32_t>(begin / race_columns) + threadIdx.x;
+    auto number = static_cast<std::uint32_t>(begin / block_columns) + threadIdx.x;
     near_measure own = {};
-    race_block<In> blocks[ahead];
+    column_block<In> blocks[ahead];
     part.template load<step>(begin, blocks);
     for (std::int64_t first = begin; first < end;) {
       first += ahead * step;
 #pragma unroll
       for (int a = 0; a < ahead; ++a) {
         // Of equal elements those of the blocks before the column's.
-        const float from = number + a * race_threads < own_block ? x : above;
+        const float from = number + a * reader_threads < own_block ? x : above;
         float part_before = 0;
         float part_whole = 0;
         int part_count = 0;
 #pragma unroll
-        for (int i = 0; i < race_columns; ++i) {
+        for (int i = 0; i < block_columns; ++i) {
           const float element = blocks[a].element(i);
           const float e = fast_exp2((element - largest_x) * scale_2);
           part_whole += e;
@@ -220,10 +220,10 @@ struct row_measure {
         own.whole += part_whole;
         own.before_count += part_count;
       }
-      number += ahead * race_threads;
+      number += ahead * reader_threads;
     }
     // And those before it in its own.
-    const std::int64_t at = std::int64_t{own_block} * race_columns + threadIdx.x;
+    const std::int64_t at = std::int64_t{own_block} * block_columns + threadIdx.x;
     if (at < column && at >= begin && at < end && row.element(at) == x) {
       own.before += fast_exp2((x - largest_x) * scale_2);
       ++own.before_count;

@@ -5,8 +5,8 @@
 /// f32, and those of them that f32 cannot tell apart the one of docs/sampling.md.
 #pragma once
 
+#include <gpu/row/row_reader.hpp>
 #include <gpu/row/vector_elements.hpp>
-#include <gpu/sampling/row_reader.hpp>
 
 #include <core/sample_problem.hpp>
 
@@ -17,7 +17,9 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// Loads of a thread that are under way: so many times race_columns elements.
+static_assert(block_columns == core::sampling::block_tokens);  // they share a block of noise
+
+/// Loads of a thread that are under way: so many times block_columns elements.
 template <class In>
 constexpr int race_ahead = sizeof(In) == 4 ? 2 : 4;
 
@@ -226,11 +228,11 @@ struct race {
   /// A number that the key of the block's largest element is not below, if that element is above
   /// `least`.
   __device__ float bound(const first_noise& numbers, std::uint32_t number,
-                         const race_block<In>& block, float least) const {
+                         const column_block<In>& block, float least) const {
     float largest = block.element(0);
     int place = 0;
 #pragma unroll
-    for (int i = 1; i < race_columns; ++i) {
+    for (int i = 1; i < block_columns; ++i) {
       const float element = block.element(i);
       place = element > largest ? i : place;
       largest = element > largest ? element : largest;
@@ -241,7 +243,7 @@ struct race {
     float key = fmaf(largest, scale_2, -fast_log2(u <= 0.5F ? fmaf(u, u, u) : 46.0F));
     key -= 2 * slack(key);
     const bool counts =
-        largest > least && allows(largest, std::int64_t{number} * race_columns + place);
+        largest > least && allows(largest, std::int64_t{number} * block_columns + place);
     return counts && fabsf(key) < most_bound ? key : -infinity<float>;
   }
 
@@ -269,8 +271,8 @@ struct race {
                        float least, runner& own, race_part& part) const {
     const float element = row.element(column);
     const std::uint32_t bits = core::sampling::first_bits(
-        numbers.of_block(static_cast<std::uint32_t>(column / race_columns)),
-        static_cast<int>(column % race_columns));
+        numbers.of_block(static_cast<std::uint32_t>(column / block_columns)),
+        static_cast<int>(column % block_columns));
     if (!(element >= least) || most_raised(element, from_best) < raised(bits) ||
         !allows(element, column)) {
       return;
@@ -292,13 +294,13 @@ struct race {
     }
   }
 
-  /// Columns [begin, end), begin a multiple of race_columns, by a block of race_threads threads;
+  /// Columns [begin, end), begin a multiple of block_columns, by a block of reader_threads threads;
   /// `part`, in shared memory, is there for all when they have synchronized. `known`: an element of
   /// the row, the larger the better for a race that is limited by depth.
   template <int lanes, int ahead = race_ahead<In>>
   __device__ void run(std::int64_t begin, std::int64_t end, race_part& part,
                       float known = -infinity<float>) const {
-    constexpr int step = race_threads * race_columns;
+    constexpr int step = reader_threads * block_columns;
     const auto now = [](const std::uint32_t& shared) {
       return core::value_of_key<float>(*static_cast<const volatile std::uint32_t*>(&shared));
     };
@@ -308,7 +310,7 @@ struct race {
         atomicMax(&shared, key);
       }
     };
-    race_block<In> blocks[ahead];
+    column_block<In> blocks[ahead];
     row.template load<step>(begin, blocks);
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -320,7 +322,7 @@ struct race {
     __syncthreads();
     const first_noise numbers(noise);
     const float below = most_below();
-    auto number = static_cast<std::uint32_t>(begin / race_columns) + threadIdx.x;
+    auto number = static_cast<std::uint32_t>(begin / block_columns) + threadIdx.x;
     float top = -infinity<float>;
     if (noisy) {
       float floor = -infinity<float>;
@@ -336,7 +338,7 @@ struct race {
       float best = -infinity<float>;
 #pragma unroll
       for (int a = 0; a < ahead; ++a) {
-        best = fmaxf(best, bound(numbers, number + a * race_threads, blocks[a], floor));
+        best = fmaxf(best, bound(numbers, number + a * reader_threads, blocks[a], floor));
       }
       raise(part.best, best);
       __syncthreads();
@@ -363,7 +365,7 @@ struct race {
 #pragma unroll
         for (int a = 0; a < ahead; ++a) {
           if (!limited || largest[a] >= lowest) {
-            const std::uint32_t bits = least_bits(numbers.of_block(number + a * race_threads));
+            const std::uint32_t bits = least_bits(numbers.of_block(number + a * reader_threads));
             candidates |= most_raised(largest[a], from_best) >= raised(bits) ? 1U << a : 0U;
           }
         }
@@ -371,7 +373,7 @@ struct race {
 #pragma unroll
         for (int a = 0; a < ahead; ++a) {
           if (largest[a] > own.key) {
-            own = {largest[a], std::int64_t{number + a * race_threads} * race_columns, true};
+            own = {largest[a], std::int64_t{number + a * reader_threads} * block_columns, true};
           }
         }
       }
@@ -382,18 +384,18 @@ struct race {
           break;
         }
         const std::uint32_t next =
-            number + static_cast<std::uint32_t>(lowest_bit(candidates | 1U << 31)) * race_threads;
+            number + static_cast<std::uint32_t>(lowest_bit(candidates | 1U << 31)) * reader_threads;
         lane_mask left = waiting;
-        for (auto i = static_cast<int>(threadIdx.x % lanes) / race_columns; i > 0; --i) {
+        for (auto i = static_cast<int>(threadIdx.x % lanes) / block_columns; i > 0; --i) {
           left &= left - 1;
         }
         const std::uint32_t looked = shuffle(next, left != 0 ? count((left & (~left + 1)) - 1) : 0);
         const std::int64_t column =
-            std::int64_t{looked} * race_columns + threadIdx.x % race_columns;
+            std::int64_t{looked} * block_columns + threadIdx.x % block_columns;
         if (left != 0 && column < row.cols) {
           look(numbers, column, best, from_best, lowest, own, part);
         }
-        if (count(waiting & lanes_below()) < lanes / race_columns) {
+        if (count(waiting & lanes_below()) < lanes / block_columns) {
           candidates &= candidates - 1;
         }
       }
@@ -402,7 +404,7 @@ struct race {
           atomicMax(&part.top, order_key(top));
         }
       }
-      number += ahead * race_threads;
+      number += ahead * reader_threads;
     }
     if (top != top) {
       atomicMax(&part.nan, std::uint32_t{1});
@@ -434,8 +436,8 @@ struct race {
     constexpr double infinite = std::numeric_limits<double>::infinity();
     const float element = row.element(column);
     const std::uint32_t bits = sampling::first_bits(
-        sampling::first_words(noise, static_cast<std::uint32_t>(column / race_columns)),
-        static_cast<int>(column % race_columns));
+        sampling::first_words(noise, static_cast<std::uint32_t>(column / block_columns)),
+        static_cast<int>(column % block_columns));
     const double z = z_of(element);
     const bool may_win = !noisy || !(most_raised(element, slack(best) + 16 - best) < raised(bits));
     if (z > -infinite && allows(element, column) && may_win) {

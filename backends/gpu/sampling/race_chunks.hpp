@@ -4,6 +4,7 @@
 #pragma once
 
 #include <gpu/job/row_source.hpp>
+#include <gpu/row/row_chunks.hpp>
 #include <gpu/sampling/race.hpp>
 #include <gpu/sampling/results.hpp>
 #include <gpu/sampling/way.hpp>
@@ -17,25 +18,9 @@ inline namespace SOFTFOLD_BACKEND {
 /// Blocks of a race on a multiprocessor: as many as need no memory for registers.
 constexpr int race_resident = 4;
 
-/// How rows are cut for a race.
-struct race_cut {
-  int chunks;
-  std::int64_t columns;  ///< of a chunk
-
-  /// Into so many chunks at most, of whole steps of a block.
-  template <class In>
-  SOFTFOLD_HD static race_cut of(std::int64_t cols, std::int64_t most) {
-    constexpr std::int64_t step = std::int64_t{race_threads} * race_columns * race_ahead<In>;
-    const std::int64_t steps = cols > step ? (cols + step - 1) / step : 1;
-    const std::int64_t chunks = most < 1 ? 1 : most < steps ? most : steps;
-    const std::int64_t each = (steps + chunks - 1) / chunks;
-    return {static_cast<int>((steps + each - 1) / each), each * step};
-  }
-  [[nodiscard]] __device__ std::int64_t begin(int chunk) const { return chunk * columns; }
-  [[nodiscard]] __device__ std::int64_t end(int chunk, std::int64_t cols) const {
-    return begin(chunk) + columns < cols ? begin(chunk) + columns : cols;
-  }
-};
+/// What a block of a race reads at a time.
+template <class In>
+constexpr std::int64_t race_step = std::int64_t{reader_threads} * block_columns* race_ahead<In>;
 
 /// Draws that race: their numbers are draw * rows + row.
 struct draw_list {
@@ -90,9 +75,9 @@ __device__ inline void clear_lists(int* counts) {
 }
 
 template <int lanes, class In, class Rows>
-__global__ void __launch_bounds__(race_threads, least_resident(Rows::resident))
+__global__ void __launch_bounds__(reader_threads, least_resident(Rows::resident))
     race_chunks(const row_source<In> source, const core::sample_problem problem,
-                const sample_ways ways, const race_cut cut, race_part* parts, int* cleared,
+                const sample_ways ways, const row_chunks chunks, race_part* parts, int* cleared,
                 const Rows rows) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
@@ -100,8 +85,8 @@ __global__ void __launch_bounds__(race_threads, least_resident(Rows::resident))
   __shared__ uninitialised<race_part> part;
   let_next_begin();
   clear_lists(cleared);
-  const std::int64_t number = blockIdx.x / static_cast<unsigned>(cut.chunks);
-  const auto chunk = static_cast<int>(blockIdx.x % static_cast<unsigned>(cut.chunks));
+  const std::int64_t number = blockIdx.x / static_cast<unsigned>(chunks.count);
+  const auto chunk = static_cast<int>(blockIdx.x % static_cast<unsigned>(chunks.count));
   const std::int64_t row = number % source.rows;
   const core::sampling::parameters p = core::sampling::parameters_of(problem.options, row);
   if (ways.way_of(p) != sample_way::race) {
@@ -109,7 +94,7 @@ __global__ void __launch_bounds__(race_threads, least_resident(Rows::resident))
   }
   const auto reader = rows.reader(source, row);
   race<In, false, decltype(rows.reader(source, row))>::of(reader, p, number / source.rows)
-      .template run<lanes>(cut.begin(chunk), cut.end(chunk, source.cols), part.get());
+      .template run<lanes>(chunks.begin(chunk), chunks.end(chunk, source.cols), part.get());
   __syncthreads();
   if (threadIdx.x == 0) {
     parts[blockIdx.x] = part.get();
@@ -136,8 +121,8 @@ struct finish_memory {
 
 /// Finds them, by the whole block.
 template <int threads>
-__device__ inline void gather_parts(const race_part* parts, const race_cut& cut, std::int64_t cols,
-                                    finish_memory<threads>& memory) {
+__device__ inline void gather_parts(const race_part* parts, const row_chunks& chunks,
+                                    std::int64_t cols, finish_memory<threads>& memory) {
   __syncthreads();
   if (threadIdx.x == 0) {
     memory.best = 0;
@@ -146,21 +131,21 @@ __device__ inline void gather_parts(const race_part* parts, const race_cut& cut,
     memory.count = 0;
   }
   __syncthreads();
-  for (auto i = static_cast<int>(threadIdx.x); i < cut.chunks; i += threads) {
+  for (auto i = static_cast<int>(threadIdx.x); i < chunks.count; i += threads) {
     atomicMax(&memory.best, parts[i].best);
     atomicMax(&memory.top, parts[i].top);
     atomicMax(&memory.nan, parts[i].nan);
   }
   __syncthreads();
   const float best = core::value_of_key<float>(memory.best);
-  for (auto i = static_cast<int>(threadIdx.x); i < cut.chunks; i += threads) {
+  for (auto i = static_cast<int>(threadIdx.x); i < chunks.count; i += threads) {
     const race_part& part = parts[i];
     if (part.count >= race_part::unknown || (part.has_runner() && part.may_beat(best))) {
       const int place = atomicAdd(&memory.count, 1);
       if (place < memory.most) {
         memory.parts[place] = part;
-        memory.begins[place] = cut.begin(i);
-        memory.ends[place] = cut.end(i, cols);
+        memory.begins[place] = chunks.begin(i);
+        memory.ends[place] = chunks.end(i, cols);
       }
     }
   }
@@ -230,7 +215,7 @@ constexpr int finish_threads = 64;
 template <class In, class Rows>
 __global__ void __launch_bounds__(finish_threads, least_resident(8))
     race_finish(const row_source<In> source, const core::sample_problem problem,
-                const sample_ways ways, const race_cut cut, const race_part* parts,
+                const sample_ways ways, const row_chunks chunks, const race_part* parts,
                 draw_state* states, const draw_list rest, const raw_row* raws, const Rows rows) {
   __shared__ uninitialised<finish_memory<finish_threads>> shared;
   wait_for_launch_before();
@@ -241,7 +226,7 @@ __global__ void __launch_bounds__(finish_threads, least_resident(8))
   if (ways.way_of(p) != sample_way::race) {
     return;
   }
-  gather_parts(parts + number * cut.chunks, cut, source.cols, shared.get());
+  gather_parts(parts + number * chunks.count, chunks, source.cols, shared.get());
   const auto reader = rows.reader(source, row);
   find_winner(
       race<In, false, decltype(rows.reader(source, row))>::of(reader, p, number / source.rows),

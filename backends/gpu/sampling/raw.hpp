@@ -27,7 +27,7 @@ struct raw_part {
 /// The largest of the block's threads' numbers, NaN if one is NaN; to all of them.
 template <int lanes>
 __device__ inline float max_of_block(float own) {
-  __shared__ float tops[race_threads / lanes];
+  __shared__ float tops[reader_threads / lanes];
   own = max_over_lanes(own, lanes);
   __syncthreads();
   if (threadIdx.x % lanes == 0) {
@@ -35,7 +35,7 @@ __device__ inline float max_of_block(float own) {
   }
   __syncthreads();
   own = tops[0];
-  for (int i = 1; i < race_threads / lanes; ++i) {
+  for (int i = 1; i < reader_threads / lanes; ++i) {
     own = max_or_nan(own, tops[i]);
   }
   return own;
@@ -65,18 +65,18 @@ template <class In>
 class raw_thread {
  public:
   /// Blocks between two calls of carry(): a place's sum has room for 2^9 terms.
-  static constexpr int most_blocks = 512 / race_columns;
+  static constexpr int most_blocks = 512 / block_columns;
 
   __device__ raw_thread() { set_top(core::sampling::raw_terms::lowest_top); }
 
-  __device__ void add(const race_block<In>& block) {
+  __device__ void add(const column_block<In>& block) {
     const float most = block.largest();
     largest_ = max_or_nan(largest_, most);
     if (!(most <= limit_)) {
       raise(most);
     }
 #pragma unroll
-    for (int i = 0; i < race_columns; ++i) {
+    for (int i = 0; i < block_columns; ++i) {
       add(block.element(i));
     }
   }
@@ -152,23 +152,23 @@ class raw_thread {
 
 /// The sums of chunks.
 template <int lanes, class In>
-__global__ void __launch_bounds__(race_threads, least_resident(race_resident))
-    raw_chunks(const row_source<In> source, const race_cut cut, raw_part* parts) {
+__global__ void __launch_bounds__(reader_threads, least_resident(race_resident))
+    raw_chunks(const row_source<In> source, const row_chunks chunks, raw_part* parts) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
   }
   __shared__ uninitialised<core::sampling::raw_sum> shared;
   let_next_begin();
-  const auto row = static_cast<std::int64_t>(blockIdx.x / static_cast<unsigned>(cut.chunks));
-  const auto chunk = static_cast<int>(blockIdx.x % static_cast<unsigned>(cut.chunks));
+  const auto row = static_cast<std::int64_t>(blockIdx.x / static_cast<unsigned>(chunks.count));
+  const auto chunk = static_cast<int>(blockIdx.x % static_cast<unsigned>(chunks.count));
   const auto reader = row_reader<In>::of(source.row(row), source.cols);
   constexpr int ahead = race_ahead<In>;
-  constexpr int step = race_threads * race_columns;
+  constexpr int step = reader_threads * block_columns;
   raw_thread<In> own;
   int left = own.most_blocks / ahead;
-  for (std::int64_t first = cut.begin(chunk); first < cut.end(chunk, source.cols);
+  for (std::int64_t first = chunks.begin(chunk); first < chunks.end(chunk, source.cols);
        first += ahead * step) {
-    race_block<In> blocks[ahead];
+    column_block<In> blocks[ahead];
     reader.template load<step>(first, blocks);
 #pragma unroll
     for (int a = 0; a < ahead; ++a) {
@@ -200,8 +200,8 @@ __device__ inline core::sampling::row_kind kind_of_top(float top) {
 
 /// raws, for the tokens' kernels, and the results that need no token.
 template <int lanes, class In>
-__global__ void __launch_bounds__(race_threads)
-    raw_finish(const row_source<In> source, const sample_options options, const race_cut cut,
+__global__ void __launch_bounds__(reader_threads)
+    raw_finish(const row_source<In> source, const sample_options options, const row_chunks chunks,
                const raw_part* parts, raw_row* raws) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
@@ -212,9 +212,9 @@ __global__ void __launch_bounds__(race_threads)
   __shared__ uninitialised<raw_row> shared_row;
   wait_for_launch_before();
   const std::int64_t row = blockIdx.x;
-  parts += row * cut.chunks;
+  parts += row * chunks.count;
   float largest = -infinity<float>;
-  for (auto i = static_cast<int>(threadIdx.x); i < cut.chunks; i += race_threads) {
+  for (auto i = static_cast<int>(threadIdx.x); i < chunks.count; i += reader_threads) {
     largest = max_or_nan(largest, parts[i].largest);
   }
   largest = max_of_block<lanes>(largest);
@@ -223,12 +223,12 @@ __global__ void __launch_bounds__(race_threads)
   if (kind == sampling::row_kind::ordinary) {
     sampling::raw_sum own;
     if (base == 0) {
-      for (auto i = static_cast<int>(threadIdx.x); i < cut.chunks; i += race_threads) {
+      for (auto i = static_cast<int>(threadIdx.x); i < chunks.count; i += reader_threads) {
         own.add(parts[i].sum);
       }
     } else {  // another read
       const In* const x = source.row(row);
-      for (std::int64_t i = threadIdx.x; i < source.cols; i += race_threads) {
+      for (std::int64_t i = threadIdx.x; i < source.cols; i += reader_threads) {
         own.add(widen(x[i]) - base);
       }
     }

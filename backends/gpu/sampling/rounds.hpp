@@ -21,7 +21,7 @@ inline namespace SOFTFOLD_BACKEND {
 constexpr int round_ahead = 2;
 
 struct round_memory {
-  finish_memory<race_threads> race;
+  finish_memory<reader_threads> race;
   measure_memory measure;
   core::sampling::runner winner;
   // What the rounds share of their row, to leave the passes their registers.
@@ -129,7 +129,7 @@ __device__ inline double log_of_winner(const row_reader<In>& row, const sample_w
 /// The draws of a list, whose states these are; without numbers all draws of the rows that go this
 /// way.
 template <int lanes, class In>
-__global__ void __launch_bounds__(race_threads, least_resident(2))
+__global__ void __launch_bounds__(reader_threads, least_resident(2))
     sample_in_rounds(const row_source<In> source, const core::sample_problem given,
                      const sample_ways ways, const draw_list list, const draw_state* states,
                      const raw_row* raws) {

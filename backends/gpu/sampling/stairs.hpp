@@ -88,8 +88,8 @@ struct stair_memory {
   std::uint64_t best[stair_window::bins + 2];
   std::uint32_t counted[counts ? stair_window::bins + 1 : 1];  ///< what is above them, too
   stair listed[most];
-  std::uint64_t best_of_warps[race_threads / 32];
-  std::uint32_t top_of_warps[race_threads / 32];
+  std::uint64_t best_of_warps[reader_threads / 32];
+  std::uint32_t top_of_warps[reader_threads / 32];
   std::uint32_t count;
   std::uint32_t top;
   std::uint32_t lost;
@@ -115,7 +115,7 @@ class stair_race {
   /// `counted`: the bins' elements, if `counts`; none if part.low is -infinity.
   __device__ void run(stair_part& part, std::uint32_t* counted) {
     const auto thread = static_cast<int>(threadIdx.x);
-    race_block<In> blocks[ahead];
+    column_block<In> blocks[ahead];
     std::int64_t first = begin_;
     race_.row.template load<step>(first, blocks);
     clear();
@@ -165,7 +165,7 @@ class stair_race {
       part.count = is_lost ? 0 : memory_.kept;
     }
     if constexpr (counts) {
-      for (int i = thread; i < stair_window::bins; i += race_threads) {
+      for (int i = thread; i < stair_window::bins; i += reader_threads) {
         counted[i] = memory_.counted[i];
       }
     }
@@ -173,7 +173,7 @@ class stair_race {
 
  private:
   static constexpr int ahead = race_ahead<In>;
-  static constexpr int step = race_threads * race_columns;
+  static constexpr int step = reader_threads * block_columns;
 
   __device__ static std::uint64_t pair_of(float key, float x) {
     return std::uint64_t{order_key(key)} << 32 | __float_as_uint(x);
@@ -201,11 +201,11 @@ class stair_race {
 
   __device__ void clear() {
     const std::uint64_t none = pair_of(-infinity<float>, -infinity<float>);
-    for (int i = static_cast<int>(threadIdx.x); i < stair_window::bins + 2; i += race_threads) {
+    for (int i = static_cast<int>(threadIdx.x); i < stair_window::bins + 2; i += reader_threads) {
       memory_.best[i] = none;
     }
     if constexpr (counts) {
-      for (int i = static_cast<int>(threadIdx.x); i <= stair_window::bins; i += race_threads) {
+      for (int i = static_cast<int>(threadIdx.x); i <= stair_window::bins; i += reader_threads) {
         memory_.counted[i] = 0;
       }
     }
@@ -224,12 +224,12 @@ class stair_race {
     __syncthreads();
     std::uint32_t top = memory_.top_of_warps[0];
 #pragma unroll
-    for (int w = 1; w < race_threads / lanes; ++w) {
+    for (int w = 1; w < reader_threads / lanes; ++w) {
       top = top < memory_.top_of_warps[w] ? memory_.top_of_warps[w] : top;
     }
     return core::value_of_key<float>(top);
   }
-  __device__ static float top_of(const race_block<In> (&blocks)[ahead]) {
+  __device__ static float top_of(const column_block<In> (&blocks)[ahead]) {
     float top = -infinity<float>;
 #pragma unroll
     for (int a = 0; a < ahead; ++a) {
@@ -239,13 +239,13 @@ class stair_race {
   }
 
   /// The first bars, of a block of each thread's: else nearly all elements would be looked at.
-  __device__ void seed(std::int64_t first, const race_block<In> (&blocks)[ahead]) {
-    const auto number = static_cast<std::uint32_t>(first / race_columns) + threadIdx.x;
+  __device__ void seed(std::int64_t first, const column_block<In> (&blocks)[ahead]) {
+    const auto number = static_cast<std::uint32_t>(first / block_columns) + threadIdx.x;
     float key = -infinity<float>;
     float x = -infinity<float>;
 #pragma unroll
     for (int a = 0; a < ahead; ++a) {
-      const float own = race_.bound(numbers_, number + a * race_threads, blocks[a],
+      const float own = race_.bound(numbers_, number + a * reader_threads, blocks[a],
                                     -std::numeric_limits<float>::max());
       x = own > key ? blocks[a].largest() : x;
       key = own > key ? own : key;
@@ -255,7 +255,7 @@ class stair_race {
     }
     __syncthreads();
     // A bin's best is that of the bins above it, too; a thread for each.
-    static_assert(stair_window::bins == race_threads);
+    static_assert(stair_window::bins == reader_threads);
     const auto thread = static_cast<int>(threadIdx.x);
     std::uint64_t best = memory_.best[thread];
     for (int distance = 1; distance < lanes; distance *= 2) {
@@ -267,7 +267,7 @@ class stair_race {
       memory_.best_of_warps[thread / lanes] = best;
     }
     __syncthreads();
-    for (int w = thread / lanes + 1; w < race_threads / lanes; ++w) {
+    for (int w = thread / lanes + 1; w < reader_threads / lanes; ++w) {
       best = best < memory_.best_of_warps[w] ? memory_.best_of_warps[w] : best;
     }
     best = best < memory_.best[stair_window::bins] ? memory_.best[stair_window::bins] : best;
@@ -276,8 +276,8 @@ class stair_race {
   }
 
   /// The largest of the thread's elements.
-  __device__ float go(std::int64_t first, race_block<In> (&blocks)[ahead]) {
-    auto number = static_cast<std::uint32_t>(first / race_columns) + threadIdx.x;
+  __device__ float go(std::int64_t first, column_block<In> (&blocks)[ahead]) {
+    auto number = static_cast<std::uint32_t>(first / block_columns) + threadIdx.x;
     float top = -infinity<float>;
     while (first < end_) {
       const bool hides = shared_word(memory_.count) > memory_type::many;
@@ -289,7 +289,7 @@ class stair_race {
         top = max_or_nan(top, largest[a]);
         if constexpr (counts) {
 #pragma unroll
-          for (int i = 0; i < race_columns; ++i) {
+          for (int i = 0; i < block_columns; ++i) {
             atomicAdd(&memory_.counted[places_.bin(blocks[a].element(i))], 1U);
           }
         }
@@ -303,7 +303,7 @@ class stair_race {
       for (int a = 0; a < ahead; ++a) {
         if (largest[a] >= least) {
           const std::uint32_t bits =
-              race<In, false>::least_bits(numbers_.of_block(number + a * race_threads));
+              race<In, false>::least_bits(numbers_.of_block(number + a * reader_threads));
           candidates |= may_reach(largest[a], bar(largest[a], hides), bits) ? 1U << a : 0U;
         }
       }
@@ -314,7 +314,7 @@ class stair_race {
       if (below_ < infinity<float> && order_key(top) > shared_word(memory_.top) && top == top) {
         atomicMax(&memory_.top, order_key(top));
       }
-      number += ahead * race_threads;
+      number += ahead * reader_threads;
     }
     return top;
   }
@@ -333,13 +333,13 @@ class stair_race {
     const auto each_block = [&](const auto& body) {
       for (unsigned left = candidates; left != 0; left &= left - 1) {
         const std::uint32_t of =
-            number + static_cast<std::uint32_t>(lowest_bit(left)) * race_threads;
-        race_block<In> block;
-        race_.row.load(std::int64_t{of} * race_columns, block);
+            number + static_cast<std::uint32_t>(lowest_bit(left)) * reader_threads;
+        column_block<In> block;
+        race_.row.load(std::int64_t{of} * block_columns, block);
         body(of, block, left & (~left + 1));
       }
     };
-    each_block([&](std::uint32_t of, const race_block<In>& block, unsigned) {
+    each_block([&](std::uint32_t of, const column_block<In>& block, unsigned) {
       const float key = race_.bound(numbers_, of, block, -std::numeric_limits<float>::max());
       if (key > -infinity<float>) {
         raise(places_.bin(block.largest()), pair_of(key, block.largest()));
@@ -347,7 +347,7 @@ class stair_race {
     });
     synchronize_warp();
     unsigned still = 0;
-    each_block([&](std::uint32_t of, const race_block<In>& block, unsigned bit) {
+    each_block([&](std::uint32_t of, const column_block<In>& block, unsigned bit) {
       const float largest = block.largest();
       const std::uint32_t bits = race<In, false>::least_bits(numbers_.of_block(of));
       still |= may_reach(largest, bar(largest, false), bits) ? bit : 0U;
@@ -362,19 +362,20 @@ class stair_race {
         return;
       }
       const std::uint32_t next =
-          number + static_cast<std::uint32_t>(lowest_bit(candidates | 1U << 31)) * race_threads;
+          number + static_cast<std::uint32_t>(lowest_bit(candidates | 1U << 31)) * reader_threads;
       lane_mask left = waiting;
-      for (auto i = static_cast<int>(threadIdx.x % lanes) / race_columns; i > 0; --i) {
+      for (auto i = static_cast<int>(threadIdx.x % lanes) / block_columns; i > 0; --i) {
         left &= left - 1;
       }
       const std::uint32_t looked = shuffle(next, left != 0 ? count((left & (~left + 1)) - 1) : 0);
-      const std::int64_t column = std::int64_t{looked} * race_columns + threadIdx.x % race_columns;
+      const std::int64_t column =
+          std::int64_t{looked} * block_columns + threadIdx.x % block_columns;
       stair found = {.key = 0, .x = 0, .column = -1};
       if (left != 0 && column < race_.row.cols) {
         found = look(column, least, hides);
       }
       raise_from(found);
-      if (count(waiting & lanes_below()) < lanes / race_columns) {
+      if (count(waiting & lanes_below()) < lanes / block_columns) {
         candidates &= candidates - 1;
       }
     }
@@ -384,8 +385,8 @@ class stair_race {
     namespace sampling = core::sampling;
     const float x = race_.row.element(column);
     const std::uint32_t bits =
-        sampling::first_bits(numbers_.of_block(static_cast<std::uint32_t>(column / race_columns)),
-                             static_cast<int>(column % race_columns));
+        sampling::first_bits(numbers_.of_block(static_cast<std::uint32_t>(column / block_columns)),
+                             static_cast<int>(column % block_columns));
     const float lowest = bar(x, hides);
     constexpr stair none = {.key = 0, .x = 0, .column = -1};
     if (!(x >= least) || !may_reach(x, lowest, bits)) {
@@ -430,7 +431,7 @@ class stair_race {
     const bool hides = memory_.count > memory_type::many;
     const std::uint32_t listed =
         memory_.count < memory_type::most ? memory_.count : memory_type::most;
-    for (std::uint32_t i = threadIdx.x; i < listed; i += race_threads) {
+    for (std::uint32_t i = threadIdx.x; i < listed; i += reader_threads) {
       const stair own = memory_.listed[i];
       if (own.key + 2 * race_.slack(own.key) >= bar(own.x, hides)) {
         const int place = atomicAdd(&memory_.kept, 1);

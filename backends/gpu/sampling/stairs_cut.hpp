@@ -46,7 +46,7 @@ struct bin_sum {
 };
 
 struct cut_memory {
-  static constexpr int threads = race_threads;
+  static constexpr int threads = reader_threads;
   static constexpr int most_best = 64;
   static constexpr int most_listed = 384;
 
@@ -72,12 +72,12 @@ class stair_cut {
  public:
   __device__ stair_cut(const row_reader<In>& row, const core::sampling::parameters& p,
                        std::int64_t draw, const stair_filters& filters, const stair_part* parts,
-                       const std::uint32_t* counted, const race_cut& cut, cut_memory& memory)
+                       const std::uint32_t* counted, const row_chunks& chunks, cut_memory& memory)
       : race_(race<In, false>::of(row, p, draw)),
         filters_(filters),
         parts_(parts),
         counted_(counted),
-        chunks_(cut.chunks),
+        chunks_(chunks.count),
         memory_(memory) {}
 
   /// What the stairs say of the draw, for all threads; of those with elements above `below`, if

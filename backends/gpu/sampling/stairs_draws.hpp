@@ -20,9 +20,9 @@ inline namespace SOFTFOLD_BACKEND {
 
 /// What the kernels of these draws leave to each other. A draw's number is draw * rows + row.
 struct stair_draws {
-  race_cut cut = {};
+  row_chunks chunks = {};
   int blocks = 0;                    ///< of a second read
-  stair_part* parts = nullptr;       ///< of draw d from d * cut.chunks on
+  stair_part* parts = nullptr;       ///< of draw d from d * chunks.count on
   std::uint32_t* counted = nullptr;  ///< stair_window::bins of a part, if any are counted
   draw_state* states = nullptr;
   draw_list unknown = {};            ///< draws to be measured; without numbers: none are
@@ -30,15 +30,15 @@ struct stair_draws {
   measured_row* measures = nullptr;  ///< of the draws of `unknown`, in its order
 
   [[nodiscard]] __device__ const stair_part* parts_of(std::int64_t number) const {
-    return parts + number * cut.chunks;
+    return parts + number * chunks.count;
   }
   [[nodiscard]] __device__ const std::uint32_t* counted_of(std::int64_t number) const {
-    return counted + number * cut.chunks * stair_window::bins;
+    return counted + number * chunks.count * stair_window::bins;
   }
 };
 
 template <int lanes, bool counts, class In>
-__global__ void __launch_bounds__(race_threads, least_resident(race_resident))
+__global__ void __launch_bounds__(reader_threads, least_resident(race_resident))
     stair_chunks(const row_source<In> source, const core::sample_problem problem,
                  const sample_ways ways, const stair_draws draws, int* cleared) {
   if constexpr (!target_has_lanes<lanes>) {
@@ -47,8 +47,8 @@ __global__ void __launch_bounds__(race_threads, least_resident(race_resident))
   __shared__ uninitialised<stair_memory<counts>> shared;
   let_next_begin();
   clear_lists(cleared);
-  const std::int64_t number = blockIdx.x / static_cast<unsigned>(draws.cut.chunks);
-  const auto chunk = static_cast<int>(blockIdx.x % static_cast<unsigned>(draws.cut.chunks));
+  const std::int64_t number = blockIdx.x / static_cast<unsigned>(draws.chunks.count);
+  const auto chunk = static_cast<int>(blockIdx.x % static_cast<unsigned>(draws.chunks.count));
   const std::int64_t row = number % source.rows;
   const core::sampling::parameters p = core::sampling::parameters_of(problem.options, row);
   if (ways.way_of(p) != sample_way::stairs) {
@@ -57,8 +57,8 @@ __global__ void __launch_bounds__(race_threads, least_resident(race_resident))
   stair_race<lanes, counts, In>(
       race<In, false>::of(row_reader<In>::of(source.row(row), source.cols), p,
                           number / source.rows),
-      core::sampling::min_p_depth(p.min_p), draws.cut.begin(chunk),
-      draws.cut.end(chunk, source.cols), shared.get())
+      core::sampling::min_p_depth(p.min_p), draws.chunks.begin(chunk),
+      draws.chunks.end(chunk, source.cols), shared.get())
       .run(draws.parts[blockIdx.x],
            counts ? draws.counted + std::int64_t{blockIdx.x} * stair_window::bins : nullptr);
 }
@@ -83,7 +83,7 @@ __device__ inline void end_draw(const core::sample_problem& problem, const stair
 }
 
 template <int lanes, class In>
-__global__ void __launch_bounds__(race_threads, least_resident(2))
+__global__ void __launch_bounds__(reader_threads, least_resident(2))
     stair_finish(const row_source<In> source, const core::sample_problem problem,
                  const sample_ways ways, const stair_draws draws, const raw_row* raws) {
   if constexpr (!target_has_lanes<lanes>) {
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(race_threads, least_resident(2))
   stair_cut<lanes, In> cut(
       row_reader<In>::of(source.row(row), source.cols), p, number / source.rows,
       stair_filters::of(p, problem.options.order, source.cols), draws.parts_of(number),
-      draws.counted_of(number), draws.cut, shared.get());
+      draws.counted_of(number), draws.chunks, shared.get());
   const draw_state& state = cut.find();
   if (threadIdx.x == 0) {
     end_draw<In>(problem, draws, number, state, true, raws);
@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(race_threads, least_resident(2))
 
 /// Adds up what stands before the best stairs of the draws that are unknown.
 template <int lanes, class In>
-__global__ void __launch_bounds__(race_threads)
+__global__ void __launch_bounds__(reader_threads)
     stair_measure(const row_source<In> source, const core::sample_problem problem,
                   const stair_draws draws) {
   if constexpr (!target_has_lanes<lanes>) {
@@ -124,22 +124,23 @@ __global__ void __launch_bounds__(race_threads)
     return;
   }
   // Short chunks: an element takes 40 instructions of f64.
-  constexpr std::int64_t step = std::int64_t{race_threads} * race_columns;
+  constexpr std::int64_t step = std::int64_t{reader_threads} * block_columns;
   const std::int64_t most = (draws.blocks + count - 1) / count;
   const std::int64_t each = (source.cols + most * step - 1) / (most * step) * step;
-  const race_cut cut = {static_cast<int>((source.cols + each - 1) / each), each};
+  const row_chunks chunks = {static_cast<int>((source.cols + each - 1) / each), each};
   const bool joint = problem.options.order == filter_order::joint;
-  for (std::int64_t b = blockIdx.x; b < count * cut.chunks; b += gridDim.x) {
-    const std::int64_t number = draws.unknown.numbers[b / cut.chunks];
-    const auto chunk = static_cast<int>(b % cut.chunks);
+  for (std::int64_t b = blockIdx.x; b < count * chunks.count; b += gridDim.x) {
+    const std::int64_t number = draws.unknown.numbers[b / chunks.count];
+    const auto chunk = static_cast<int>(b % chunks.count);
     const std::int64_t row = number % source.rows;
     const draw_state& state = draws.states[number];
     const measured_row& own =
         measure_of(row_reader<In>::of(source.row(row), source.cols),
                    core::sampling::parameters_of(problem.options, row), joint, state.top,
                    state.winner)
-            .template exactly<lanes>(cut.begin(chunk), cut.end(chunk, source.cols), shared.get());
-    measured_row& whole = draws.measures[b / cut.chunks];
+            .template exactly<lanes>(chunks.begin(chunk), chunks.end(chunk, source.cols),
+                                     shared.get());
+    measured_row& whole = draws.measures[b / chunks.count];
     switch (threadIdx.x) {
       case 0:
         add_to(whole.before, own.before);
@@ -161,7 +162,7 @@ __global__ void __launch_bounds__(race_threads)
 }
 
 template <int lanes, class In>
-__global__ void __launch_bounds__(race_threads, least_resident(2))
+__global__ void __launch_bounds__(reader_threads, least_resident(2))
     stair_judge(const row_source<In> source, const core::sample_problem problem,
                 const stair_draws draws, const raw_row* raws) {
   if constexpr (!target_has_lanes<lanes>) {
@@ -186,7 +187,7 @@ __global__ void __launch_bounds__(race_threads, least_resident(2))
       const auto reader = row_reader<In>::of(source.row(row), source.cols);
       stair_cut<lanes, In> cut(
           reader, p, number / source.rows, stair_filters::of(p, problem.options.order, source.cols),
-          draws.parts_of(number), draws.counted_of(number), draws.cut, shared.get());
+          draws.parts_of(number), draws.counted_of(number), draws.chunks, shared.get());
       state = cut.find(reader.element(state.winner));
     }
     __syncthreads();

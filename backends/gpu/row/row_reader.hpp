@@ -1,33 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// A row's elements, as many at a time as share a block of noise.
+/// A row's elements, eight neighbouring columns at a time.
 #pragma once
 
 #include <gpu/row/removals.hpp>
 #include <gpu/row/vector_elements.hpp>
-
-#include <core/sampling.hpp>
 
 #include <cstdint>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-constexpr int race_columns = core::sampling::block_tokens;  ///< consecutive ones of a thread
-constexpr int race_threads = 256;                           ///< of a block that goes through a row
+/// Neighbouring columns of a thread, from a multiple of so many on.
+constexpr int block_columns = 8;
+/// Threads of a block that goes through a row.
+constexpr int reader_threads = 256;
 
-/// race_columns elements, of which most are never looked at one by one.
+/// block_columns elements.
 template <class In>
-struct race_block {
+struct column_block {
+  using arithmetic = arithmetic_t<In>;
+
   static constexpr int width = vector_width<In>;
 
-  block16 vectors[race_columns / width];
+  block16 vectors[block_columns / width];
 
-  [[nodiscard]] __device__ float element(int i) const {
+  [[nodiscard]] __device__ arithmetic element(int i) const {
     return element_of<In>(vectors[i / width], i % width);
   }
   /// NaN if there is one.
-  [[nodiscard]] __device__ float largest() const {
+  [[nodiscard]] __device__ arithmetic largest() const {
     if constexpr (sizeof(In) == 2) {
       const std::uint32_t(&words)[4] = vectors[0].words;
       const std::uint32_t pair = max_of_pairs<In>(max_of_pairs<In>(words[0], words[1]),
@@ -35,9 +37,9 @@ struct race_block {
       const block16 both = {{pair, 0, 0, 0}};
       return max_or_nan(element_of<In>(both, 0), element_of<In>(both, 1));
     } else {
-      float most = element(0);
+      arithmetic most = element(0);
 #pragma unroll
-      for (int i = 1; i < race_columns; ++i) {
+      for (int i = 1; i < block_columns; ++i) {
         most = max_or_nan(most, element(i));
       }
       return most;
@@ -46,7 +48,7 @@ struct race_block {
   /// Those without a bit become -infinity.
   __device__ void keep(std::uint32_t bits) {
 #pragma unroll
-    for (int w = 0; w < race_columns / width * 4; ++w) {
+    for (int w = 0; w < block_columns / width * 4; ++w) {
       std::uint32_t& word = vectors[w / 4].words[w % 4];
       const std::uint32_t none = no_elements<In>().words[0];
       if constexpr (sizeof(In) == 4) {
@@ -59,24 +61,24 @@ struct race_block {
   }
 };
 
-/// A row's elements, race_columns at a time.
+/// A row's elements, block_columns at a time.
 template <class In>
 struct row_reader {
   const In* x;
   std::int64_t cols;
-  bool in_vectors;  ///< race_columns elements from a multiple of that on are whole vectors
+  bool in_vectors;  ///< block_columns elements from a multiple of that on are whole vectors
 
   __device__ static row_reader of(const In* x, std::int64_t cols) {
     return {x, cols, reinterpret_cast<std::uintptr_t>(x) % vector_bytes == 0};
   }
   /// Those beyond the row are -infinity.
-  __device__ void load(std::int64_t first, race_block<In>& to) const {
+  __device__ void load(std::int64_t first, column_block<In>& to) const {
     constexpr int width = vector_width<In>;
-    if (in_vectors && first + race_columns <= cols) {
+    if (in_vectors && first + block_columns <= cols) {
       return load_vectors(x + first, to);
     }
 #pragma unroll
-    for (int v = 0; v < race_columns / width; ++v) {
+    for (int v = 0; v < block_columns / width; ++v) {
       to.vectors[v] = no_elements<In>();
 #pragma unroll
       for (int i = 0; i < width; ++i) {
@@ -88,8 +90,8 @@ struct row_reader {
   }
   /// A thread's share of the columns from `first` on: its blocks are `step` columns apart.
   template <int step, int times>
-  __device__ void load(std::int64_t first, race_block<In> (&to)[times]) const {
-    const std::int64_t own = first + std::int64_t{threadIdx.x} * race_columns;
+  __device__ void load(std::int64_t first, column_block<In> (&to)[times]) const {
+    const std::int64_t own = first + std::int64_t{threadIdx.x} * block_columns;
     if (in_vectors && first + times * step <= cols) {
 #pragma unroll
       for (int a = 0; a < times; ++a) {
@@ -104,15 +106,17 @@ struct row_reader {
   }
   /// Block number `a` of it.
   template <int step>
-  __device__ void load_one(std::int64_t first, int a, race_block<In>& to) const {
-    load(first + a * step + std::int64_t{threadIdx.x} * race_columns, to);
+  __device__ void load_one(std::int64_t first, int a, column_block<In>& to) const {
+    load(first + a * step + std::int64_t{threadIdx.x} * block_columns, to);
   }
-  [[nodiscard]] __device__ float element(std::int64_t column) const { return widen(x[column]); }
+  [[nodiscard]] __device__ arithmetic_t<In> element(std::int64_t column) const {
+    return widen(x[column]);
+  }
 
  private:
-  __device__ static void load_vectors(const In* from, race_block<In>& to) {
+  __device__ static void load_vectors(const In* from, column_block<In>& to) {
 #pragma unroll
-    for (int v = 0; v < race_columns / race_block<In>::width; ++v) {
+    for (int v = 0; v < block_columns / column_block<In>::width; ++v) {
       to.vectors[v] = load_vector<true>(reinterpret_cast<const block16*>(from) + v);
     }
   }
@@ -130,8 +134,8 @@ struct masked_reader {
   }
   /// What is removed whole is not read.
   template <int step, int times>
-  __device__ void load(std::int64_t first, race_block<In> (&to)[times]) const {
-    const std::int64_t own = first + std::int64_t{threadIdx.x} * race_columns;
+  __device__ void load(std::int64_t first, column_block<In> (&to)[times]) const {
+    const std::int64_t own = first + std::int64_t{threadIdx.x} * block_columns;
     std::uint32_t bits[times];
     find<step>(own, bits);
 #pragma unroll
@@ -151,19 +155,19 @@ struct masked_reader {
   }
   [[nodiscard]] __device__ float element(std::int64_t column) const {
     std::uint32_t bits[1];
-    find<0>(column / race_columns * race_columns, bits);
-    return (bits[0] >> column % race_columns & 1U) != 0 ? row.element(column) : -infinity<float>;
+    find<0>(column / block_columns * block_columns, bits);
+    return (bits[0] >> column % block_columns & 1U) != 0 ? row.element(column) : -infinity<float>;
   }
 
  private:
   template <int step, int times>
   __device__ void find(std::int64_t first, std::uint32_t (&bits)[times]) const {
-    static_assert(race_columns == 8);
-    const auto number = [&](int a) { return static_cast<int>((first + a * step) / race_columns); };
-    kept.template find<race_columns>(bits, number, [&](int a) { return first + a * step < cols; });
+    static_assert(block_columns == 8);
+    const auto number = [&](int a) { return static_cast<int>((first + a * step) / block_columns); };
+    kept.template find<block_columns>(bits, number, [&](int a) { return first + a * step < cols; });
 #pragma unroll
     for (int a = 0; a < times; ++a) {
-      bits[a] &= kept.template inside<race_columns>(number(a));
+      bits[a] &= kept.template inside<block_columns>(number(a));
     }
   }
 };
