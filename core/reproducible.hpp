@@ -178,12 +178,12 @@ struct exact_sum {
 
   /// The words become those of a top that is not lower.
   SOFTFOLD_HD constexpr void raise(std::int32_t to) {
-    const std::int32_t up = to - top;
-    if (up == 0) {
-      return;
-    }
-    for (int i = words_of - 1; i >= 0; --i) {
-      words[i] = up <= i ? words[i - up] : mass{};
+    // By constant places only: device code would have the words in memory else.
+    for (std::int32_t up = to - top < words_of ? to - top : words_of; up > 0; --up) {
+      for (int i = words_of - 1; i > 0; --i) {
+        words[i] = words[i - 1];
+      }
+      words[0] = mass{};
     }
     top = to;
   }

@@ -51,6 +51,10 @@ template <int lanes>
 __device__ inline std::uint32_t min_over_warp(std::uint32_t value) {
   return __reduce_min_sync(0xffffffffU, value);
 }
+template <int lanes>
+__device__ inline std::uint32_t sum_over_warp(std::uint32_t value) {
+  return __reduce_add_sync(0xffffffffU, value);
+}
 
 /// The value of lane `from`.
 template <class T>

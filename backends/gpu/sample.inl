@@ -81,7 +81,7 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
   const bool has_rest = has_stairs || (has_race && ways.wants_kept);
   const int blocks = race_blocks(on);
   const auto chunks_for = [&](std::int64_t count) {
-    return row_chunks::of(p.x.cols, race_step<In>, blocks / std::max<std::int64_t>(count, 1));
+    return row_chunks::of(p.x.cols, reader_step<In>, blocks / std::max<std::int64_t>(count, 1));
   };
   const row_chunks chunks = chunks_for(draws);
   const row_chunks raw_parts_of_row = chunks_for(rows);

@@ -33,6 +33,12 @@ void run_as(executor& on, const core::fold_problem& p);
 template <class In>
 void run_as(executor& on, const core::topk_problem& p);
 
+/// reproducible.inl: the same to the bits of core/reproducible.hpp; without edits.
+template <class In>
+void run_reproducibly(executor& on, const core::row_problem& p);
+template <class In>
+void run_reproducibly(executor& on, const core::topk_problem& p);
+
 /// What softmax.inl needs of a problem that has reads_edits, or no edits.
 struct softmax_rows {
   const const_matrix_ref& x;

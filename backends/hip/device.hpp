@@ -53,6 +53,14 @@ __device__ inline std::uint32_t min_over_warp(std::uint32_t value) {
   return ~max_over_warp<lanes>(~value);
 }
 
+template <int lanes>
+__device__ inline std::uint32_t sum_over_warp(std::uint32_t value) {
+  for (int mask = lanes / 2; mask > 0; mask /= 2) {
+    value += shuffle_xor(value, mask);
+  }
+  return value;
+}
+
 /// Of four bits: 0xffff if bit 2 w is set, 0xffff0000 if bit 2 w + 1 is.
 __device__ inline std::uint32_t pair_mask(std::uint32_t four, int w) {
   const std::uint32_t pair = four >> 2 * w & 3U;

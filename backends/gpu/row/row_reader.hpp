@@ -15,6 +15,13 @@ inline namespace SOFTFOLD_BACKEND {
 constexpr int block_columns = 8;
 /// Threads of a block that goes through a row.
 constexpr int reader_threads = 256;
+/// Blocks of columns that a thread loads at a time.
+template <class In>
+constexpr int reader_ahead = sizeof(In) == 2 ? 4 : 2;
+/// Columns that a block of threads loads at a time.
+template <class In>
+constexpr std::int64_t reader_step =
+    std::int64_t{reader_threads} * block_columns * reader_ahead<In>;
 
 /// block_columns elements.
 template <class In>
@@ -29,22 +36,7 @@ struct column_block {
     return element_of<In>(vectors[i / width], i % width);
   }
   /// NaN if there is one.
-  [[nodiscard]] __device__ arithmetic largest() const {
-    if constexpr (sizeof(In) == 2) {
-      const std::uint32_t(&words)[4] = vectors[0].words;
-      const std::uint32_t pair = max_of_pairs<In>(max_of_pairs<In>(words[0], words[1]),
-                                                  max_of_pairs<In>(words[2], words[3]));
-      const block16 both = {{pair, 0, 0, 0}};
-      return max_or_nan(element_of<In>(both, 0), element_of<In>(both, 1));
-    } else {
-      arithmetic most = element(0);
-#pragma unroll
-      for (int i = 1; i < block_columns; ++i) {
-        most = max_or_nan(most, element(i));
-      }
-      return most;
-    }
-  }
+  [[nodiscard]] __device__ arithmetic largest() const;
   /// Those without a bit become -infinity.
   __device__ void keep(std::uint32_t bits) {
 #pragma unroll
@@ -60,6 +52,33 @@ struct column_block {
     }
   }
 };
+
+/// The largest element of several blocks; NaN if there is one.
+template <class In, int blocks>
+__device__ inline arithmetic_t<In> largest_of(const column_block<In> (&of)[blocks]) {
+  constexpr int vectors = block_columns / column_block<In>::width;
+  if constexpr (sizeof(In) == 2) {
+    std::uint32_t most = of[0].vectors[0].words[0];
+#pragma unroll
+    for (int w = 1; w < blocks * vectors * 4; ++w) {
+      most = max_of_pairs<In>(most, of[w / 4 / vectors].vectors[w / 4 % vectors].words[w % 4]);
+    }
+    const block16 both = {{most, 0, 0, 0}};
+    return max_or_nan(element_of<In>(both, 0), element_of<In>(both, 1));
+  } else {
+    arithmetic_t<In> most = of[0].element(0);
+#pragma unroll
+    for (int i = 1; i < blocks * block_columns; ++i) {
+      most = max_or_nan(most, of[i / block_columns].element(i % block_columns));
+    }
+    return most;
+  }
+}
+template <class In>
+__device__ inline arithmetic_t<In> column_block<In>::largest() const {
+  const column_block only[1] = {*this};
+  return largest_of(only);
+}
 
 /// A row's elements, block_columns at a time.
 template <class In>

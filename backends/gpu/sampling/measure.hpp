@@ -4,6 +4,7 @@
 #pragma once
 
 #include <gpu/group/combine.hpp>
+#include <gpu/group/integers.hpp>
 #include <gpu/row/row_reader.hpp>
 #include <gpu/state/exponential.hpp>
 
@@ -62,36 +63,6 @@ struct measure_memory {
   near_measure near;
 };
 
-/// Beside other threads that do.
-__device__ inline void add_to(core::sampling::mass& to, const core::sampling::mass& own) {
-  using word = unsigned long long;  // what the languages call 64 bits
-  const word before = atomicAdd(reinterpret_cast<word*>(&to.low), word{own.low});
-  const word high = own.high + (before + own.low < before ? 1U : 0U);
-  if (high != 0) {
-    atomicAdd(reinterpret_cast<word*>(&to.high), high);
-  }
-}
-__device__ inline void add_to(std::int64_t& to, std::int64_t own) {
-  using word = unsigned long long;
-  atomicAdd(reinterpret_cast<word*>(&to), static_cast<word>(own));
-}
-
-template <int lanes>
-__device__ inline void add_over_block(core::sampling::mass own, core::sampling::mass& to) {
-  for (int distance = lanes / 2; distance > 0; distance /= 2) {
-    own.add({shuffle_xor(own.low, distance), shuffle_xor(own.high, distance)});
-  }
-  if (threadIdx.x % lanes == 0) {
-    add_to(to, own);
-  }
-}
-template <int lanes>
-__device__ inline void add_over_block(std::int64_t own, std::int64_t& to) {
-  own = sum_over_lanes(own, lanes);
-  if (threadIdx.x % lanes == 0) {
-    add_to(to, own);
-  }
-}
 template <int lanes>
 __device__ inline void add_over_block(float own, float& to) {
   own = sum_over_lanes(own, lanes);

@@ -19,10 +19,6 @@ inline namespace SOFTFOLD_BACKEND {
 
 static_assert(block_columns == core::sampling::block_tokens);  // they share a block of noise
 
-/// Loads of a thread that are under way: so many times block_columns elements.
-template <class In>
-constexpr int race_ahead = sizeof(In) == 4 ? 2 : 4;
-
 /// A row in which a NaN stands has a runner of this column, which beats all others.
 constexpr std::int64_t nan_column = -1;
 
@@ -297,7 +293,7 @@ struct race {
   /// Columns [begin, end), begin a multiple of block_columns, by a block of reader_threads threads;
   /// `part`, in shared memory, is there for all when they have synchronized. `known`: an element of
   /// the row, the larger the better for a race that is limited by depth.
-  template <int lanes, int ahead = race_ahead<In>>
+  template <int lanes, int ahead = reader_ahead<In>>
   __device__ void run(std::int64_t begin, std::int64_t end, race_part& part,
                       float known = -infinity<float>) const {
     constexpr int step = reader_threads * block_columns;

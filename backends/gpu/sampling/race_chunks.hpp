@@ -18,10 +18,6 @@ inline namespace SOFTFOLD_BACKEND {
 /// Blocks of a race on a multiprocessor: as many as need no memory for registers.
 constexpr int race_resident = 4;
 
-/// What a block of a race reads at a time.
-template <class In>
-constexpr std::int64_t race_step = std::int64_t{reader_threads} * block_columns* race_ahead<In>;
-
 /// Draws that race: their numbers are draw * rows + row.
 struct draw_list {
   std::int64_t* numbers;

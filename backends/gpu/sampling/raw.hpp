@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(reader_threads, least_resident(race_resident))
   const auto row = static_cast<std::int64_t>(blockIdx.x / static_cast<unsigned>(chunks.count));
   const auto chunk = static_cast<int>(blockIdx.x % static_cast<unsigned>(chunks.count));
   const auto reader = row_reader<In>::of(source.row(row), source.cols);
-  constexpr int ahead = race_ahead<In>;
+  constexpr int ahead = reader_ahead<In>;
   constexpr int step = reader_threads * block_columns;
   raw_thread<In> own;
   int left = own.most_blocks / ahead;

@@ -172,7 +172,7 @@ class stair_race {
   }
 
  private:
-  static constexpr int ahead = race_ahead<In>;
+  static constexpr int ahead = reader_ahead<In>;
   static constexpr int step = reader_threads * block_columns;
 
   __device__ static std::uint64_t pair_of(float key, float x) {

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Reproducible numerics for rows of one element type: totals, then results by them.
+#pragma once
+
+#include <gpu/plan/constants.hpp>
+#include <gpu/reproducible/maps.hpp>
+#include <gpu/reproducible/totals.hpp>
+#include <gpu/scratch_arrays.hpp>
+#include <gpu/typed.hpp>
+
+#include <algorithm>
+
+namespace softfold::gpu {
+inline namespace SOFTFOLD_BACKEND {
+
+/// The totals of rows, on the device until the executor's scratch memory is used again; null if
+/// only logsumexps are wanted, which go to `lse`.
+template <class In>
+const core::reproducible::row_total<arithmetic_t<In>>* find_totals(executor& on,
+                                                                   const const_matrix_ref& x,
+                                                                   double given_scale, bool wanted,
+                                                                   const matrix_ref& lse) {
+  using A = arithmetic_t<In>;
+  const auto source = row_source<In>::of(x);
+  const auto scale = static_cast<A>(given_scale);
+  constexpr bool is_wide = std::is_same_v<A, double>;
+  const bool plainly = is_wide || scale == 0;
+  const bool by_warp = !plainly && x.cols <= warp_columns;
+  const auto chunks = row_chunks::of(x.cols, reader_step<In>,
+                                     4 * on.properties.multiprocessors / x.rows);
+  const std::int64_t all_chunks = plainly || by_warp ? 0 : x.rows * chunks.count;
+  total_results<A> to{.lse = lse.data, .is_narrow = lse.type != dtype_of<A>};
+  part_total<A>* parts = nullptr;
+  scratch_arrays::lay_out(on, [&](scratch_arrays& memory) {
+    to.totals = memory.take<core::reproducible::row_total<A>>(wanted ? x.rows : 0);
+    parts = memory.take<part_total<A>>(all_chunks);
+  });
+  with_lanes(on.properties.lanes, [&](auto lanes) {
+    if constexpr (!is_wide) {
+      const auto read = [&](auto scaled) {
+        const auto order = ordered_scale<scaled()>::of(scale);
+        if (by_warp) {
+          const auto shared_by =
+              warp_rows::of(x.rows, x.cols, lanes(), on.properties.multiprocessors);
+          launch_grid(on.stream, total_by_warp<lanes(), In, scaled()>,
+                      divide_up(x.rows, reader_threads / lanes() * shared_by.rows), reader_threads,
+                      source, shared_by, order, scale, to);
+        } else {
+          launch_grid(on.stream, total_chunks<lanes(), In, scaled()>, all_chunks, reader_threads,
+                      source, chunks, order, parts);
+        }
+      };
+      if (!plainly) {
+        scale == 1 ? read(std::false_type()) : read(std::true_type());
+      }
+    }
+    if (plainly) {
+      launch_grid(on.stream, total_of_parts<lanes(), In>, x.rows, reader_threads, source, chunks,
+                  scale, nullptr, to);
+    } else if (!by_warp) {
+      launch_next(on.stream, total_of_parts<lanes(), In>, x.rows, reader_threads, 0, source, chunks,
+                  scale, parts, to);
+    }
+  });
+  return to.totals;
+}
+
+template <class In>
+void run_reproducibly(executor& on, const core::row_problem& p) {
+  const runtime::current_device current(on.device);
+  if (p.x.rows == 0 || (p.x.cols == 0 && p.what != core::operation::logsumexp)) {
+    return;
+  }
+  if (p.what == core::operation::logsumexp) {
+    find_totals<In>(on, p.x, p.scale, false, p.y);
+    return;
+  }
+  const auto* const totals = find_totals<In>(on, p.x, p.scale, true, {});
+  core::with_output<In>(p.y.type, [&]<class Out>(Out) {
+    const auto map = [&](auto log) {
+      const auto source = row_source<In>::of(p.x);
+      const result_rows<Out> to = {static_cast<Out*>(p.y.data), p.y.stride,
+                                   p.policy == empty_row::zero};
+      // Rows that begin within a vector have one more.
+      const std::int64_t vectors = divide_up(p.x.cols, vector_width<In>) + 1;
+      constexpr std::int64_t of_chunk = std::int64_t{reader_threads} * map_vectors;
+      if (vectors < of_chunk) {
+        launch_next(on.stream, map_short_rows<In, Out, log()>,
+                    divide_up(p.x.rows * vectors, reader_threads), reader_threads, 0, source, to,
+                    static_cast<unsigned>(vectors), totals);
+      } else {
+        const std::int64_t chunks = divide_up(vectors, of_chunk);
+        launch_next(on.stream, map_chunks<In, Out, log()>, p.x.rows * chunks, reader_threads, 0,
+                    source, to, static_cast<int>(chunks), totals);
+      }
+    };
+    p.what == core::operation::log_softmax ? map(std::true_type()) : map(std::false_type());
+  });
+}
+
+template <class In>
+void run_reproducibly(executor& on, const core::topk_problem& p) {
+  core::topk_problem lists = p;
+  lists.probabilities = {};
+  lists.lse = {};
+  run_as<In>(on, lists);
+  const runtime::current_device current(on.device);
+  const auto* const totals =
+      find_totals<In>(on, p.x, p.scale, true, {p.lse.data, p.lse.type, p.x.rows, 1, 1});
+  if (p.probabilities.data != nullptr) {
+    launch_next(on.stream, map_listed<In>, divide_up(p.x.rows * p.indices.cols, reader_threads),
+                reader_threads, 0, row_source<In>::of(p.x), p.indices, p.probabilities,
+                p.policy == empty_row::zero, totals);
+  }
+}
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold::gpu
+
+#define SOFTFOLD_GPU_REPRODUCIBLE(In)                                     \
+  namespace softfold::gpu {                                               \
+  inline namespace SOFTFOLD_BACKEND {                                     \
+  template void run_reproducibly<In>(executor&, const core::row_problem&); \
+  template void run_reproducibly<In>(executor&, const core::topk_problem&); \
+  }                                                                       \
+  }                                                                       \
+  static_assert(true)

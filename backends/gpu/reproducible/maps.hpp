@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Results of elements, given their rows' totals: the arithmetic of core/reproducible.hpp's
+/// row_total, in fewer instructions for rows of f32 arithmetic that are near 0.
+#pragma once
+
+#include <gpu/job/row_source.hpp>
+#include <gpu/row/row_reader.hpp>
+#include <gpu/row/tile.hpp>
+
+#include <core/reproducible.hpp>
+#include <core/typed_memory.hpp>
+
+#include <softfold/matrix_view.hpp>
+
+#include <cstdint>
+#include <type_traits>
+
+namespace softfold::gpu {
+inline namespace SOFTFOLD_BACKEND {
+
+/// The function of an ordinary row's elements.
+template <class A, bool log>
+class total_function {
+  using total = core::reproducible::row_total<A>;
+  using format = core::reproducible::format<A>;
+  static constexpr bool is_wide = std::is_same_v<A, double>;
+
+ public:
+  __device__ explicit total_function(const total& of) : total_(of) {
+    if constexpr (!is_wide) {
+      magic_ = format::magic + (total::spare_power - of.n);
+      lowest_ = (of.n - 170) * format::ln2;  // below, results are 0
+    }
+  }
+  __device__ A operator()(A x) const {
+    const A scale = total_.exponents.scale;
+    if constexpr (is_wide) {
+      return plainly(x);
+    } else if (total_.exponents.is_far || scale == 0) {
+      return plainly(x);
+    } else {
+      const float z = __fmul_rn(x, scale);
+      const float lost = scale != 1 && z > (log ? -infinity<float> : lowest_) ? fmaf(x, scale, -z)
+                                                                            : 0.0F;
+      if constexpr (log) {
+        return (z - total_.log_high) + (lost - total_.log_low);
+      }
+      const float clamped = fmaxf(z, lowest_);
+      const float shifted = fmaf(clamped, format::log2_e, magic_);
+      const float rest = fmaf(shifted - magic_, -format::ln2, clamped) + lost;
+      const float w = __uint_as_float(__float_as_uint(core::reproducible::polynomial(rest)) +
+                                      (__float_as_uint(shifted) << format::digits));
+      return fmaf(w, total_.high, __fmul_rn(w, total_.low));
+    }
+  }
+
+ private:
+  __device__ A plainly(A x) const { return log ? total_.log_softmax(x) : total_.softmax(x); }
+
+  const total& total_;
+  float magic_ = 0;
+  float lowest_ = 0;
+};
+
+/// What elements of a row become that is not ordinary.
+template <bool log, class Out, class A>
+__device__ inline Out result_of_row(const core::reproducible::row_total<A>& total,
+                                    bool empty_is_zero) {
+  return total.kind == core::reproducible::row_kind::empty && empty_is_zero
+             ? (log ? minus_infinity<Out>() : Out(A{0}))
+             : canonical_nan<Out>();
+}
+
+/// Where results go.
+template <class Out>
+struct result_rows {
+  Out* y;
+  std::int64_t stride;
+  bool empty_is_zero;
+};
+
+/// The results of elements that have been read; `at` corresponds to their range's base.
+template <bool log, class In, int V, class Out>
+__device__ inline void map_tile(const tile<In, V>& own, Out* at, bool empty_is_zero,
+                                const core::reproducible::row_total<arithmetic_t<In>>& total) {
+  if (total.kind == core::reproducible::row_kind::ordinary) {
+    const total_function<arithmetic_t<In>, log> of(total);
+    own.template store<true>(
+        at, [&](int j, int part) { return own.template values<false, Out>(j, part, of); });
+  } else {
+    const block16 same = repeated(result_of_row<log, Out>(total, empty_is_zero));
+    own.template store<true>(at, [&](int, int) { return same; });
+  }
+}
+
+/// Vectors of a thread of map_chunks.
+constexpr int map_vectors = 4;
+
+/// Chunks of long rows.
+template <class In, class Out, bool log>
+__global__ void __launch_bounds__(reader_threads, least_resident(5))
+    map_chunks(const row_source<In> source, const result_rows<Out> to, int chunks,
+               const core::reproducible::row_total<arithmetic_t<In>>* totals) {
+  const auto row = static_cast<std::int64_t>(blockIdx.x / static_cast<unsigned>(chunks));
+  const auto chunk = static_cast<std::int64_t>(blockIdx.x % static_cast<unsigned>(chunks));
+  constexpr int vectors = reader_threads * map_vectors;
+  const auto range = source.range(row, chunk * vectors, vectors);
+  tile<In, map_vectors> own(range, static_cast<int>(threadIdx.x), reader_threads);
+  own.load_long();
+  wait_for_launch_before();
+  map_tile<log>(own, to.y + row * to.stride + (range.base - source.row(row)), to.empty_is_zero,
+                totals[row]);
+}
+
+/// Short rows, a vector for each thread.
+template <class In, class Out, bool log>
+__global__ void __launch_bounds__(reader_threads)
+    map_short_rows(const row_source<In> source, const result_rows<Out> to, unsigned vectors_of_row,
+                   const core::reproducible::row_total<arithmetic_t<In>>* totals) {
+  const std::uint64_t number = std::uint64_t{blockIdx.x} * reader_threads + threadIdx.x;
+  const auto row = static_cast<std::int64_t>(
+      number >> 32 == 0 ? static_cast<unsigned>(number) / vectors_of_row
+                        : number / vectors_of_row);
+  const bool exists = row < source.rows;
+  const auto range = source.range(row, exists, vector_bytes);
+  tile<In, 1> own(range, static_cast<int>(number - row * vectors_of_row), 1);
+  own.load();
+  wait_for_launch_before();
+  if (exists) {
+    map_tile<log>(own, to.y + row * to.stride - range.head, to.empty_is_zero, totals[row]);
+  }
+}
+
+/// softmax of the elements that lists name; of those that are not there 0. A thread for each.
+template <class In>
+__global__ void __launch_bounds__(reader_threads)
+    map_listed(const row_source<In> source, const matrix_ref indices,
+               const matrix_ref probabilities, bool empty_is_zero,
+               const core::reproducible::row_total<arithmetic_t<In>>* totals) {
+  using A = arithmetic_t<In>;
+  wait_for_launch_before();
+  const std::int64_t number = std::int64_t{blockIdx.x} * reader_threads + threadIdx.x;
+  const std::int64_t row = number / indices.cols;
+  if (row >= source.rows) {
+    return;
+  }
+  const std::int64_t i = number % indices.cols;
+  const core::reproducible::row_total<A> total = totals[row];
+  const std::int64_t column =
+      core::integer_at(indices.data, indices.type, row * indices.stride + i);
+  const A result = total.kind != core::reproducible::row_kind::ordinary
+                       ? result_of_row<false, A>(total, empty_is_zero)
+                   : column >= 0 ? total.softmax(widen(source.row(row)[column]))
+                                 : A{0};
+  core::write_real(probabilities.data, probabilities.type, row * probabilities.stride + i, result);
+}
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold::gpu

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Totals of rows, core/reproducible.hpp's row_total: a warp for each short row, else blocks for
+/// chunks of rows and then one for each row.
+#pragma once
+
+#include <gpu/group/combine.hpp>
+#include <gpu/group/integers.hpp>
+#include <gpu/job/row_source.hpp>
+#include <gpu/reproducible/packets.hpp>
+#include <gpu/row/row_chunks.hpp>
+#include <gpu/uninitialised.hpp>
+
+#include <core/reproducible.hpp>
+
+#include <cstdint>
+#include <type_traits>
+
+namespace softfold::gpu {
+inline namespace SOFTFOLD_BACKEND {
+
+/// Of a part of a row.
+template <class A>
+struct part_total {
+  A largest;  ///< in the order of scaled elements, but as it is; NaN if there is one
+  core::reproducible::exact_sum<A> sum;
+};
+
+template <class A>
+struct total_memory {
+  static constexpr int most_warps = reader_threads / 32;
+
+  A largest[most_warps];
+  core::reproducible::exact_sum<A> sums[most_warps];
+};
+
+/// The largest of the block's threads' numbers, NaN if one is NaN; to all of them.
+template <int lanes, class A>
+__device__ inline A max_of_block(A own, total_memory<A>& memory) {
+  own = max_over_lanes(own, lanes);
+  __syncthreads();
+  if (threadIdx.x % lanes == 0) {
+    memory.largest[threadIdx.x / lanes] = own;
+  }
+  __syncthreads();
+  own = memory.largest[0];
+#pragma unroll
+  for (int w = 1; w < reader_threads / lanes; ++w) {
+    own = max_or_nan(own, memory.largest[w]);
+  }
+  return own;
+}
+
+/// The sum of a warp's lanes' sums, to all of them.
+template <int lanes, class A>
+__device__ inline core::reproducible::exact_sum<A> sum_over_warp(
+    core::reproducible::exact_sum<A> own) {
+  using sum = core::reproducible::exact_sum<A>;
+  const auto top = static_cast<std::uint32_t>(own.top - sum::lowest_top);
+  own.raise(static_cast<std::int32_t>(max_over_warp<lanes>(top)) + sum::lowest_top);
+#pragma unroll
+  for (int i = 0; i < sum::words_of; ++i) {
+    own.words[i] = sum_over_warp<lanes>(own.words[i]);
+  }
+  return own;
+}
+/// Of the block's threads' sums, to thread 0.
+template <int lanes, class A>
+__device__ inline core::reproducible::exact_sum<A> sum_over_block(
+    const core::reproducible::exact_sum<A>& own, total_memory<A>& memory) {
+  const core::reproducible::exact_sum<A> of_warp = sum_over_warp<lanes>(own);
+  __syncthreads();
+  if (threadIdx.x % lanes == 0) {
+    memory.sums[threadIdx.x / lanes] = of_warp;
+  }
+  __syncthreads();
+  core::reproducible::exact_sum<A> sum = of_warp;
+  if (threadIdx.x == 0) {
+    for (int w = 1; w < reader_threads / lanes; ++w) {
+      sum.add(memory.sums[w]);
+    }
+  }
+  return sum;
+}
+
+/// x or, for a negative scale, -x.
+template <class A>
+__device__ inline A ordered(A x, A scale) {
+  return scale < 0 ? -x : x;
+}
+
+/// Packets from column `first` on, `step` columns apart, by core/reproducible.hpp's own code, given
+/// the row's largest element. For what is not summed up in one read: rows of f64, of the scale 0,
+/// and those far from 0.
+template <class In>
+__device__ inline void add_plainly(const row_reader<In>& row, arithmetic_t<In> scale,
+                                   arithmetic_t<In> largest, std::int64_t first, std::int64_t step,
+                                   core::reproducible::exact_sum<arithmetic_t<In>>& sum) {
+  namespace reproducible = core::reproducible;
+  using A = arithmetic_t<In>;
+  const auto exponents = reproducible::frame<A>::of(scale, largest);
+  const std::int32_t anchor = reproducible::anchor_of(reproducible::term_of(exponents(largest)).n);
+  const A absent = scale < 0 ? infinity<A> : -infinity<A>;
+  for (; first < row.cols; first += step) {
+    reproducible::exponent<A> e[block_columns];
+#pragma unroll
+    for (int i = 0; i < block_columns; ++i) {
+      e[i] = exponents(first + i < row.cols ? row.element(first + i) : absent);
+    }
+    reproducible::add_packet(e, anchor, sum);
+  }
+}
+template <int lanes, class In>
+__device__ inline arithmetic_t<In> largest_plainly(const row_reader<In>& row,
+                                                   arithmetic_t<In> scale,
+                                                   total_memory<arithmetic_t<In>>& memory) {
+  using A = arithmetic_t<In>;
+  A most = -infinity<A>;
+  for (std::int64_t c = threadIdx.x; c < row.cols; c += blockDim.x) {
+    most = max_or_nan(most, ordered(row.element(c), scale));
+  }
+  return ordered(max_of_block<lanes>(most, memory), scale);
+}
+
+/// What is wanted of rows' totals: all of them, or logsumexps only.
+template <class A>
+struct total_results {
+  core::reproducible::row_total<A>* totals = nullptr;
+  void* lse = nullptr;
+  bool is_narrow = false;  ///< lse is of the elements' type
+};
+
+template <class In>
+__device__ inline void write_total(const total_results<arithmetic_t<In>>& to, std::int64_t row,
+                                   const core::reproducible::row_total<arithmetic_t<In>>& total) {
+  if (to.totals != nullptr) {
+    to.totals[row] = total;
+  }
+  if (to.lse != nullptr) {
+    if (to.is_narrow) {
+      static_cast<In*>(to.lse)[row] = In(total.lse);
+    } else {
+      static_cast<arithmetic_t<In>*>(to.lse)[row] = total.lse;
+    }
+  }
+}
+
+/// Chunks of rows in f32 arithmetic.
+template <int lanes, class In, bool scaled>
+__global__ void __launch_bounds__(reader_threads, least_resident(4))
+    total_chunks(const row_source<In> source, const row_chunks chunks,
+                 const ordered_scale<scaled> scale, part_total<float>* parts) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
+  }
+  __shared__ uninitialised<total_memory<float>> shared;
+  let_next_begin();
+  const auto row = static_cast<std::int64_t>(blockIdx.x / static_cast<unsigned>(chunks.count));
+  const auto chunk = static_cast<int>(blockIdx.x % static_cast<unsigned>(chunks.count));
+  const auto reader = row_reader<In>::of(source.row(row), source.cols);
+  constexpr int ahead = reader_ahead<In>;
+  constexpr int step = reader_threads * block_columns;
+  packet_thread<In, scaled> own(scale);
+  int left = own.most_packets / ahead;
+  for (std::int64_t first = chunks.begin(chunk); first < chunks.end(chunk, source.cols);
+       first += ahead * step) {
+    column_block<In> blocks[ahead];
+    reader.template load<step>(first, blocks);
+    own.add(blocks, [&](int a) {
+      return source.cols - (first + a * step + std::int64_t{threadIdx.x} * block_columns);
+    });
+    if (--left == 0) {
+      own.carry();
+      left = own.most_packets / ahead;
+    }
+  }
+  total_memory<float>& memory = shared.get();
+  const float largest = max_of_block<lanes>(own.largest(), memory);
+  const auto sum = sum_over_block<lanes>(own.sum(), memory);
+  if (threadIdx.x == 0) {
+    parts[blockIdx.x] = {scale.element(largest), sum};
+  }
+}
+
+/// A row for each block: of its parts, or, if there are none, of its elements.
+template <int lanes, class In>
+__global__ void __launch_bounds__(reader_threads)
+    total_of_parts(const row_source<In> source, const row_chunks chunks,
+                   const arithmetic_t<In> scale, const part_total<arithmetic_t<In>>* parts,
+                   const total_results<arithmetic_t<In>> to) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
+  }
+  namespace reproducible = core::reproducible;
+  using A = arithmetic_t<In>;
+  using total = reproducible::row_total<A>;
+  __shared__ uninitialised<total_memory<A>> shared;
+  total_memory<A>& memory = shared.get();
+  wait_for_launch_before();
+  let_next_begin();
+  const std::int64_t row = blockIdx.x;
+  const auto reader = row_reader<In>::of(source.row(row), source.cols);
+  A largest;
+  if (parts != nullptr) {
+    parts += row * chunks.count;
+    A most = -infinity<A>;
+    for (auto i = static_cast<int>(threadIdx.x); i < chunks.count; i += reader_threads) {
+      most = max_or_nan(most, ordered(parts[i].largest, scale));
+    }
+    largest = ordered(max_of_block<lanes>(most, memory), scale);
+  } else {
+    largest = largest_plainly<lanes>(reader, scale, memory);
+  }
+  reproducible::exact_sum<A> sum;
+  if (total::kind_of(scale, largest) == reproducible::row_kind::ordinary) {
+    if (parts == nullptr || reproducible::frame<A>::of(scale, largest).is_far) {
+      add_plainly(reader, scale, largest, std::int64_t{threadIdx.x} * block_columns,
+                  std::int64_t{reader_threads} * block_columns, sum);
+    } else {
+      for (auto i = static_cast<int>(threadIdx.x); i < chunks.count; i += reader_threads) {
+        sum.add(parts[i].sum);
+      }
+    }
+    sum = sum_over_block<lanes>(sum, memory);
+  }
+  if (threadIdx.x == 0) {
+    write_total<In>(to, row, total::of(scale, largest, sum));
+  }
+}
+
+/// Columns of a row that a warp has the total of, at most.
+constexpr std::int64_t warp_columns = 2048;
+
+/// How warps share short rows: each has `rows` of them, lanes(row) at a time.
+struct warp_rows {
+  int rows;         ///< at most as many as a warp has lanes; a power of 2
+  int lanes_of_row; ///< a power of 2
+
+  SOFTFOLD_HD static warp_rows of(std::int64_t rows, std::int64_t cols, int lanes,
+                                  int multiprocessors) {
+    // Two packets a lane make up for what the lanes' combination costs.
+    int lanes_of_row = 1;
+    while (lanes_of_row < lanes && 2 * block_columns * lanes_of_row < cols) {
+      lanes_of_row *= 2;
+    }
+    int each = lanes / lanes_of_row;
+    constexpr int warps = 64;  // of a multiprocessor at least, if there are as many rows
+    while (each < lanes && std::int64_t{2} * each * warps * multiprocessors <= rows) {
+      each *= 2;
+    }
+    return {each, lanes_of_row};
+  }
+};
+
+/// Short rows. Each lane ends one of the warp's rows.
+template <int lanes, class In, bool scaled>
+__global__ void __launch_bounds__(reader_threads, least_resident(3))
+    total_by_warp(const row_source<In> source, const warp_rows shared_by,
+                  const ordered_scale<scaled> order, const float scale,
+                  const total_results<float> to) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
+  }
+  namespace reproducible = core::reproducible;
+  using sum = reproducible::exact_sum<float>;
+  using total = reproducible::row_total<float>;
+  let_next_begin();
+  const auto lane = static_cast<int>(threadIdx.x % lanes);
+  const std::int64_t first_row =
+      (std::int64_t{blockIdx.x} * (reader_threads / lanes) + threadIdx.x / lanes) * shared_by.rows;
+  const int members = shared_by.lanes_of_row;
+  const int groups = lanes / members;
+  float largest = -infinity<float>;  // of the row that this lane ends
+  sum whole;
+  for (int r = 0; r < shared_by.rows; r += groups) {
+    const std::int64_t row = first_row + r + lane / members;
+    const bool exists = row < source.rows;
+    const std::int64_t cols = exists ? source.cols : 0;
+    const auto reader = row_reader<In>::of(source.row(exists ? row : 0), cols);
+    packet_thread<In, scaled> own(order);
+    const std::int64_t step = std::int64_t{members} * block_columns;
+    for (std::int64_t first = std::int64_t{lane & (members - 1)} * block_columns; first < cols;
+         first += 2 * step) {
+      column_block<In> blocks[2];
+      reader.load(first, blocks[0]);
+      reader.load(first + step, blocks[1]);
+      own.add(blocks, [&](int a) { return cols - (first + a * step); });
+    }
+    float row_largest = max_over_lanes(own.largest(), members);
+    sum row_sum = own.sum();
+    std::int32_t top = row_sum.top;
+    for (int mask = members / 2; mask > 0; mask /= 2) {
+      const std::int32_t other = shuffle_xor(top, mask);
+      top = top < other ? other : top;
+    }
+    row_sum.raise(top);
+    // The sums of so few packets have 64 bits.
+    static_assert(warp_columns / block_columns <= 256);
+    const int from = (lane - r & (groups - 1)) * members;
+    const bool ends = lane >= r && lane < r + groups;
+    row_largest = shuffle(row_largest, from);
+    top = shuffle(top, from);
+    largest = ends ? row_largest : largest;
+    whole.top = ends ? top : whole.top;
+#pragma unroll
+    for (int i = 0; i < sum::words_of; ++i) {
+      const std::uint64_t word = shuffle(sum_over_lanes(row_sum.words[i].low, members), from);
+      whole.words[i].low = ends ? word : whole.words[i].low;
+    }
+  }
+  largest = order.element(largest);
+  const bool is_far =
+      total::kind_of(scale, largest) == reproducible::row_kind::ordinary &&
+      reproducible::frame<float>::of(scale, largest).is_far;
+  for (lane_mask left = ballot(is_far); left != 0; left &= left - 1) {
+    const int of = count((left & (~left + 1)) - 1);
+    sum plain;
+    add_plainly(row_reader<In>::of(source.row(first_row + of), source.cols), scale,
+                shuffle(largest, of), std::int64_t{lane} * block_columns,
+                std::int64_t{lanes} * block_columns, plain);
+    plain = sum_over_warp<lanes>(plain);
+    whole = lane == of ? plain : whole;
+  }
+  if (lane < shared_by.rows && first_row + lane < source.rows) {
+    write_total<In>(to, first_row + lane, total::of(scale, largest, whole));
+  }
+}
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold::gpu
