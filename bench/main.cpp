@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include <chrono>
+#include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <regex>
@@ -118,6 +119,8 @@ int main(int argc, char** argv) {
       std::cout << softfold::bench::usage;
       return 0;
     }
+    // Every queue of this library that a contender makes, on whatever backend.
+    setenv("SOFTFOLD_NUMERICS", options.numerics.c_str(), 1);
     return softfold::bench::run(options);
   } catch (const std::exception& e) {
     std::cerr << "softfold_bench: " << e.what() << '\n';

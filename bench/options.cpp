@@ -73,6 +73,11 @@ options parse_options(int argc, char** argv) {
       o.plans = parts(value());
     } else if (option == "--threads") {
       o.threads = numbers(option, value());
+    } else if (option == "--numerics") {
+      o.numerics = value();
+      if (o.numerics != "fast" && o.numerics != "reproducible") {
+        throw std::invalid_argument("--numerics does not take \"" + o.numerics + "\"");
+      }
     } else if (option == "--rounds") {
       o.settings.rounds = number(option, value(), 1);
     } else if (option == "--min-time") {

@@ -18,6 +18,7 @@ struct options {
   std::string contenders = ".";  ///< the same against their names; this library takes part anyway
   std::vector<std::string> plans = {};  ///< that the library is made to take, beside its own
   std::vector<int> threads = {};        ///< ascending; empty: one and all
+  std::string numerics = "fast";        ///< of this library's queues
   std::string out = {};                 ///< JSON file; empty: none
   std::string logits = {};              ///< .npy file; empty: the one of the source tree
   run_settings settings = {};
@@ -31,6 +32,8 @@ inline constexpr const char* usage = R"(softfold_bench [options]
                     beside this library only those whose name has a match ('^$': none)
   --plan NAME,...   the library by that plan, too, where a case has it; all: by each there is
   --threads N,...   thread counts of the cpu backend (default: 1 and all)
+  --numerics fast|reproducible
+                    of this library's queues (default: fast)
   --rounds N        timings of each contender in a case
   --min-time S      seconds of one timing
   --out FILE        write the results as JSON

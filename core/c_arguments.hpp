@@ -100,6 +100,8 @@ static_assert(SOFTFOLD_TOP_K_FIRST == static_cast<int>(filter_order::top_k_first
 static_assert(SOFTFOLD_JOINT == static_cast<int>(filter_order::joint));
 static_assert(SOFTFOLD_MEMORY_DEVICE == static_cast<int>(memory::device));
 static_assert(SOFTFOLD_MEMORY_HOST == static_cast<int>(memory::host));
+static_assert(SOFTFOLD_NUMERICS_FAST == static_cast<int>(numerics::fast));
+static_assert(SOFTFOLD_NUMERICS_REPRODUCIBLE == static_cast<int>(numerics::reproducible));
 
 // A state in C is the one of C++.
 static_assert(sizeof(softfold_sample_state) == sizeof(sample_state));
@@ -131,6 +133,17 @@ inline empty_row policy_of(const char* function, std::int32_t policy) {
                "SOFTFOLD_EMPTY_ROW_NAN or SOFTFOLD_EMPTY_ROW_ZERO");
   }
   return static_cast<empty_row>(policy);
+}
+
+inline numerics numerics_named(const char* function, const softfold_queue_options& options) {
+  check_reserved({function, "options"}, options.reserved);
+  if (options.numerics != SOFTFOLD_NUMERICS_FAST &&
+      options.numerics != SOFTFOLD_NUMERICS_REPRODUCIBLE) {
+    core::fail(errc::invalid_argument, {function, "options"}, ".numerics",
+               std::to_string(options.numerics),
+               "SOFTFOLD_NUMERICS_FAST or SOFTFOLD_NUMERICS_REPRODUCIBLE");
+  }
+  return static_cast<numerics>(options.numerics);
 }
 
 /// Matrices, vectors and states of one function's arguments.

@@ -41,15 +41,26 @@ softfold_status softfold_queue_create(const softfold_queue_options* options,
   const arguments a{"queue_create"};
   return create(a, "queue", queue, [&] {
     const auto o = a.options(options, softfold_queue_options SOFTFOLD_QUEUE_OPTIONS_INIT);
-    return std::make_unique<softfold::queue>(
-        queue_options{.threads = o.threads, .device = o.device});
+    return std::make_unique<softfold::queue>(queue_options{
+        .threads = o.threads, .device = o.device, .numerics = numerics_named(a.function, o)});
   });
 }
 
 softfold_status softfold_queue_create_on(void* stream, softfold_queue** queue) {
   const arguments a{"queue_create_on"};
   return create(a, "queue", queue, [&] {
-    return std::make_unique<softfold::queue>(queue_on_stream(a.function, stream));
+    return std::make_unique<softfold::queue>(queue_on_stream(a.function, stream, numerics::fast));
+  });
+}
+
+softfold_status softfold_queue_create_on_with_options(void* stream,
+                                                      const softfold_queue_options* options,
+                                                      softfold_queue** queue) {
+  const arguments a{"queue_create_on_with_options"};
+  return create(a, "queue", queue, [&] {
+    const auto o = a.options(options, softfold_queue_options SOFTFOLD_QUEUE_OPTIONS_INIT);
+    return std::make_unique<softfold::queue>(
+        queue_on_stream(a.function, stream, numerics_named(a.function, o)));
   });
 }
 

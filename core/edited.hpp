@@ -74,6 +74,7 @@ SOFTFOLD_HD inline void settle_list(const settled_lists& lists, std::int64_t r) 
 ///   edit(x, edits, to, removed)   rows of x, edited, to x's or the arithmetic's type
 ///   narrow(from, to)        f32 to a 16-bit type
 ///   settle(lists)
+///   reproducible()          whether its numerics are; if there are others
 ///   run(problem)            without edits
 template <class Backend>
 class edited_run {
@@ -375,6 +376,18 @@ class edited_run {
                           p.scale,
                           empty_row::nan});
     }
+    if (is_reproducible() && inner.partials.data == nullptr) {
+      if (inner.probabilities.data != nullptr && rows.k > 0) {
+        on_.run(row_problem{operation::softmax,
+                            rows.list(2, within),
+                            inner.probabilities,
+                            p.scale,
+                            p.policy,
+                            {},
+                            x});
+      }
+      return;
+    }
     const partials_ref states =
         inner.partials.data != nullptr ? inner.partials : rows.states(within);
     on_.run(fold_problem{x, states, p.scale});
@@ -409,6 +422,14 @@ class edited_run {
     for (std::int64_t first = 0; first < x.rows; first += batch) {
       body(part{first, std::min(batch, x.rows - first), stride, what.k, memory, state,
                 state + states, state + states + column, matrix, list});
+    }
+  }
+
+  [[nodiscard]] bool is_reproducible() const {
+    if constexpr (requires { on_.reproducible(); }) {
+      return on_.reproducible();
+    } else {
+      return false;
     }
   }
 

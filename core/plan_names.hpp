@@ -12,20 +12,26 @@
 
 namespace softfold::core {
 
-/// A backend's plan of that name: `names` has its enumerators in their order, the first of which is
-/// no plan in particular. Throws error(invalid_argument), which says where the name is from.
+/// The enumerator of that name: `names` has all in their order. Throws error(invalid_argument),
+/// which says where the name is from.
 template <class Name, std::size_t count>
-Name plan_named(std::string_view name, const char* const (&names)[count],
-                const char* from = "the plan") {
+Name named(std::string_view name, const char* const (&names)[count], const char* from) {
   std::string known;
   for (std::size_t i = 0; i < count; ++i) {
     if (name == names[i]) {
       return static_cast<Name>(i);
     }
-    known += (i > 1 ? ", " : "") + std::string(names[i]);
+    known += (known.empty() ? "" : ", ") + std::string(names[i]);
   }
   throw error(errc::invalid_argument, "queue: " + std::string(from) + " is " + std::string(name) +
                                           ", expected one of " + known);
+}
+
+/// A backend's plan; the first of the names is empty, for no plan in particular.
+template <class Name, std::size_t count>
+Name plan_named(std::string_view name, const char* const (&names)[count],
+                const char* from = "the plan") {
+  return named<Name>(name, names, from);
 }
 
 /// The one that the environment names.

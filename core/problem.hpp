@@ -42,6 +42,9 @@ struct row_problem {
   double scale;
   empty_row policy;
   core::edits edits = {};
+  /// If it has data, the rows that x's elements are some of: softmax of a list. On reproducible
+  /// executors only.
+  const_matrix_ref whole = {};
 };
 
 /// softmax_backward and log_softmax_backward.

@@ -174,7 +174,7 @@ struct exact_sum {
   static constexpr std::int32_t lowest_top = -(1 << 16);
 
   std::int32_t top = lowest_top;
-  mass words[words_of];
+  mass words[static_cast<unsigned>(words_of)];
 
   /// The words become those of a top that is not lower.
   SOFTFOLD_HD constexpr void raise(std::int32_t to) {
@@ -398,6 +398,116 @@ SOFTFOLD_HD inline row_total<A> total_of(A scale, std::int64_t cols, const Row& 
     }
   }
   return row_total<A>::of(scale, largest, sum);
+}
+
+// ---- Gradients.
+
+/// Packets of a tile, whose sums add up by halves: i and i + 128, then i and i + 64, ..., 1.
+inline constexpr int tile_packets = 256;
+inline constexpr int tile_columns = tile_packets * packet_columns;
+
+/// What a gradient's sum is of: y dy for softmax, exact unless elements are f64; dy for
+/// log-softmax.
+template <class A>
+SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE double summand(bool log, A y, A dy) {
+  const auto wide = static_cast<double>(dy);
+  return log ? wide : product(static_cast<double>(y), wide);
+}
+
+/// Of a tile's packets, absent ones 0. The sums are overwritten.
+SOFTFOLD_HD inline double sum_of_tile(double (&packets)[tile_packets]) {
+  for (int half = tile_packets / 2; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) {
+      packets[i] += packets[i + half];
+    }
+  }
+  return packets[0];
+}
+
+/// Sums of tiles, added in ascending order, with the additions' rounding errors beside. What is
+/// infinite becomes NaN.
+struct tile_sum {
+  double value = 0;
+  double lost = 0;
+
+  SOFTFOLD_HD void add(double tile) {
+    const double total = value + tile;
+    const double back = total - value;
+    lost += (value - (total - back)) + (tile - back);
+    value = total;
+  }
+};
+
+/// Where exp(y) is neither 0 nor infinite.
+template <class A>
+inline constexpr A lowest_exponent = sizeof(A) == 4 ? A(-110) : A(-760);
+template <class A>
+inline constexpr A highest_exponent = sizeof(A) == 4 ? A(90) : A(720);
+
+/// exp(y) by its term: p 2^floor(n / 2) is normal, so that one rounding is left.
+template <class A>
+SOFTFOLD_HD inline A exponential_of(A y) {
+  if (y != y) {
+    return y;
+  }
+  const A within = y < lowest_exponent<A>    ? lowest_exponent<A>
+                   : y > highest_exponent<A> ? highest_exponent<A>
+                                             : y;
+  const term<A> t = term_of(exponent<A>{within, A{0}});
+  const auto n = static_cast<std::int64_t>(t.n);
+  const std::int64_t half = n >> 1;
+  return product(times_power(t.p, half), times_power(A{1}, n - half));
+}
+
+/// What all elements of a row need for their gradient.
+template <class A>
+struct row_gradient {
+  A scale = 1;
+  A high = 0;  ///< the sum, in two parts
+  A low = 0;
+
+  SOFTFOLD_HD static row_gradient of(A scale, const tile_sum& sum) {
+    row_gradient r;
+    r.scale = scale;
+    const double whole = sum.value + sum.lost;
+    r.high = static_cast<A>(whole);
+    if constexpr (sizeof(A) == 4) {
+      r.low = static_cast<A>(whole - r.high);
+    } else {
+      r.low = sum.lost - (whole - sum.value);
+    }
+    return r;
+  }
+  [[nodiscard]] SOFTFOLD_HD A softmax(A y, A dy) const {
+    return canonical(product(scale, product(y, (dy - high) - low)));
+  }
+  /// The lower part is no matter where exp(y) is infinite: an infinity less another would be NaN.
+  [[nodiscard]] SOFTFOLD_HD A log_softmax(A y, A dy) const {
+    const A e = exponential_of(y);
+    const A finite = e > std::numeric_limits<A>::max() ? std::numeric_limits<A>::max() : e;
+    return canonical(product(scale, fused(-finite, low, fused(-e, high, dy))));
+  }
+  SOFTFOLD_HD static A canonical(A x) { return x != x ? std::numeric_limits<A>::quiet_NaN() : x; }
+};
+
+/// The plain way: y(column) and dy(column) of one row.
+template <class A, class Y, class Dy>
+SOFTFOLD_HD inline row_gradient<A> gradient_of(bool log, A scale, std::int64_t cols, const Y& y,
+                                               const Dy& dy) {
+  tile_sum sum;
+  for (std::int64_t begin = 0; begin < cols; begin += tile_columns) {
+    double packets[tile_packets];
+    for (int p = 0; p < tile_packets; ++p) {
+      double t[packet_columns];
+      for (int i = 0; i < packet_columns; ++i) {
+        const std::int64_t c = begin + p * packet_columns + i;
+        t[i] = c < cols ? summand<A>(log, y(c), dy(c)) : 0.0;
+      }
+      packets[p] = sum_of_packet(t);
+    }
+    sum.add(sum_of_tile(packets));
+  }
+  return row_gradient<A>::of(scale, sum);
 }
 
 }  // namespace softfold::core::reproducible

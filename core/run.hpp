@@ -31,7 +31,7 @@ std::string last_plan(queue& q);
 
 /// A queue on a stream of the backend's runtime, which stays the caller's. `function`: the entry
 /// point, for the error of backends without streams.
-queue queue_on_stream(const char* function, void* stream);
+queue queue_on_stream(const char* function, void* stream, numerics asked);
 
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold

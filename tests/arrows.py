@@ -47,6 +47,8 @@ RULES = {
                           "backends/host/kernels", "backends/host/plan", "backends/host/."],
     "backends/host/topk": ["core", "include", "backends/host/row", "backends/host/kernels",
                            "backends/host/plan", "backends/host/."],
+    "backends/host/reproducible": ["core", "include", "backends/host/row", "backends/host/kernels",
+                                   "backends/host/plan", "backends/host/."],
     "backends/host/edit": ["core", "include", "backends/host/row", "backends/host/kernels",
                            "backends/host/plan", "backends/host/."],
     "backends/host/attention": ["core", "include", "backends/host/row", "backends/host/kernels",

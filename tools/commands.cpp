@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "commands.hpp"
+#include "failure.hpp"
 
 #include <softfold/version.hpp>
 
@@ -55,6 +56,20 @@ void add_numeric_options(CLI::App& command, matrix_options& options) {
                    "Read uint16 elements as bfloat16, and write bfloat16 as uint16");
   add_threads(command, options.threads);
   add_version(command);
+}
+
+void add_numerics(CLI::App& command, matrix_options& options) {
+  add_choice(command, "--numerics", options.numerics,
+             {{"fast", numerics::fast}, {"reproducible", numerics::reproducible}},
+             "Reproducible: the same bits on every backend and machine");
+}
+
+void refuse_long_rows(const matrix_options& options) {
+  if (options.numerics == numerics::reproducible) {
+    throw failure(
+        options.input,
+        "--numerics reproducible does not apply to rows this long, which are read in parts");
+  }
 }
 
 }  // namespace softfold::tool

@@ -23,7 +23,8 @@ void run(const logsumexp_command& options) {
   edit_files edits(options.edits, x);
   npy_output y(options.output, type, x.leading_shape());
   if (has_long_rows(x)) {
-    logsumexp_of_long_rows(x, edits, {.threads = options.threads}, options.scale, y);
+    refuse_long_rows(options);
+    logsumexp_of_long_rows(x, edits, options.queues(), options.scale, y);
     return atomic_output::commit({&y.file()});
   }
   const auto compute = [&](queue& q, std::int64_t first, const_matrix_ref block,
@@ -31,7 +32,7 @@ void run(const logsumexp_command& options) {
     logsumexp(q, block, {result[0].data, type, block.rows},
               {.scale = options.scale, .edits = edits.of(q, first, block.rows)});
   };
-  compute_blocks(x, {.threads = options.threads}, "logsumexp",
+  compute_blocks(x, options.queues(), "logsumexp",
                  {.results = {{type, 1}}, .compute = compute, .take = [&](block_results result) {
                     y.write(result[0]);
                   }});
@@ -52,6 +53,7 @@ void add_logsumexp(CLI::App& app) {
       ->required();
   add_no_sync(command, {&options.output.sync});
   add_edit_options(command, options.edits);
+  add_numerics(command, options);
   add_numeric_options(command, options);
 }
 

@@ -31,7 +31,8 @@ void run(const softmax_command& options) {
   npy_output y(options.output, type, x.shape());
   const softmax_options numeric = {.scale = options.scale, .empty_row = options.empty_row};
   if (has_long_rows(x)) {
-    softmax_of_long_rows(x, edits, {.threads = options.threads}, numeric, options.log, type, y);
+    refuse_long_rows(options);
+    softmax_of_long_rows(x, edits, options.queues(), numeric, options.log, type, y);
     return atomic_output::commit({&y.file()});
   }
   const auto compute = [&](queue& q, std::int64_t first, const_matrix_ref block,
@@ -40,7 +41,7 @@ void run(const softmax_command& options) {
     of_block.edits = edits.of(q, first, block.rows);
     (options.log ? log_softmax : softmax)(q, block, result[0], of_block);
   };
-  compute_blocks(x, {.threads = options.threads}, "softmax",
+  compute_blocks(x, options.queues(), "softmax",
                  {.results = {{type, x.cols()}},
                   .compute = compute,
                   .take = [&](block_results result) { y.write(result[0]); }});
@@ -64,6 +65,7 @@ void add_softmax(CLI::App& app) {
              "Element type of the result: the input's (default) or float32");
   add_no_sync(command, {&options.output.sync});
   add_edit_options(command, options.edits);
+  add_numerics(command, options);
   add_numeric_options(command, options);
 }
 

@@ -125,7 +125,7 @@ void run(const topk_command& options) {
       printed->print(probabilities, indices, logits);
     }
   };
-  const queue_options on = {.threads = options.threads};
+  const queue_options on = options.queues();
   const char* const bar = printed ? nullptr : "topk";
   const auto begin = [&] {
     if (printed) {
@@ -133,6 +133,7 @@ void run(const topk_command& options) {
     }
   };
   if (has_long_rows(x)) {
+    refuse_long_rows(options);
     topk_of_long_rows(x, edits, on, bar, k, options.scale, begin, take);
   } else {
     topk_of_blocks(x, edits, on, bar, k, options, begin, take);
@@ -166,6 +167,7 @@ void add_topk(CLI::App& app) {
   add_no_sync(command, {&options.stem.sync});
   add_edit_options(command, options.edits);
   add_list_options(command, options.labels, options.row_labels, options.format);
+  add_numerics(command, options);
   add_numeric_options(command, options);
 }
 

@@ -4,6 +4,7 @@
 
 #include <backends/host/run.hpp>
 #include <core/floating_point.hpp>
+#include <core/numerics.hpp>
 #include <core/run.hpp>
 
 #include <softfold/error.hpp>
@@ -36,6 +37,7 @@ int thread_count(int requested) {
 queue::state::state(const queue_options& options)
     : executor(host::read_machine(), host::choose_kernels(std::getenv("SOFTFOLD_ISA"))),
       arena(thread_count(options.threads)) {
+  numerics = core::numerics_of(options.numerics);
   threads = arena.max_concurrency();
   info = {.backend = "cpu",
           .device = machine.processor,
@@ -109,7 +111,7 @@ void queue::wait() {}
 void queue::reserve(std::size_t bytes) { state_->scratch.at_least(bytes); }
 const device_info& queue::info() const noexcept { return state_->info; }
 
-queue queue_on_stream(const char* function, void* /*stream*/) {
+queue queue_on_stream(const char* function, void* /*stream*/, numerics /*asked*/) {
   throw error(
       errc::invalid_argument,
       std::string(function) + ": the cpu backend has no streams, expected a queue of queue_create");

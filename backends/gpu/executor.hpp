@@ -6,6 +6,7 @@
 #include <gpu/plan/plan.hpp>
 #include <gpu/runtime.hpp>
 
+#include <core/numerics.hpp>
 #include <core/plan_names.hpp>
 
 #include <cstddef>
@@ -55,6 +56,7 @@ struct executor {
   int device;
   device_properties properties;
   stream_handle stream;
+  softfold::numerics numerics = core::numerics_of(softfold::numerics::fast);
   gpu::scratch scratch;
   gpu::scratch edited;  ///< rows whose edits were made
   gpu::scratch listed;  ///< lists that tokens are drawn from

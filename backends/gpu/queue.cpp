@@ -57,6 +57,7 @@ queue::queue(const queue_options& options) {
   const int device = device_of(options);
   const runtime::current_device current(device);
   state_ = std::make_unique<state>(device);
+  state_->executor.numerics = core::numerics_of(options.numerics);
 }
 queue::queue(std::unique_ptr<state> made) : state_(std::move(made)) {}
 queue::~queue() = default;

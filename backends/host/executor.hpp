@@ -10,6 +10,8 @@
 
 #include <core/plan_names.hpp>
 
+#include <softfold/queue.hpp>
+
 #include <optional>
 
 namespace softfold {
@@ -30,6 +32,7 @@ struct executor {
   host::machine machine;
   const kernel_table& kernels;
   int threads = 1;
+  softfold::numerics numerics = softfold::numerics::fast;
   host::scratch scratch;
   host::scratch edited;  ///< rows whose edits were made
   plan_name forced = core::plan_of_environment<plan_name>(plan_names);

@@ -17,11 +17,32 @@ namespace host {
 
 void run_softmax(executor& on, const core::row_problem& p);  ///< and log-softmax
 void run_logsumexp(executor& on, const core::row_problem& p);
+void run_backward(executor& on, const core::backward_problem& p);
+void run_topk(executor& on, const core::topk_problem& p);
+
+/// The same with results as core/reproducible.hpp has them.
+void run_reproducible_softmax(executor& on, const core::row_problem& p);
+void run_reproducible_logsumexp(executor& on, const core::row_problem& p);
+void run_reproducible_backward(executor& on, const core::backward_problem& p);
+void run_reproducible_topk(executor& on, const core::topk_problem& p);
+
+inline bool is_reproducible(const executor& on) { return on.numerics == numerics::reproducible; }
+
 inline void run(executor& on, const core::row_problem& p) {
-  p.what == core::operation::logsumexp ? run_logsumexp(on, p) : run_softmax(on, p);
+  if (is_reproducible(on)) {
+    p.what == core::operation::logsumexp ? run_reproducible_logsumexp(on, p)
+                                         : run_reproducible_softmax(on, p);
+  } else {
+    p.what == core::operation::logsumexp ? run_logsumexp(on, p) : run_softmax(on, p);
+  }
 }
-void run(executor& on, const core::backward_problem& p);
-void run(executor& on, const core::topk_problem& p);
+inline void run(executor& on, const core::backward_problem& p) {
+  is_reproducible(on) ? run_reproducible_backward(on, p) : run_backward(on, p);
+}
+inline void run(executor& on, const core::topk_problem& p) {
+  const bool results_of_whole = p.probabilities.data != nullptr || p.lse.data != nullptr;
+  is_reproducible(on) && results_of_whole ? run_reproducible_topk(on, p) : run_topk(on, p);
+}
 void run(executor& on, const core::lists_problem& p);
 void run(executor& on, const core::fold_problem& p);
 void run(executor& on, const core::scan_problem& p);
@@ -53,6 +74,7 @@ struct edited_rows {
             double removed) const;
   void narrow(const const_matrix_ref& from, const matrix_ref& to) const;
   void settle(const core::settled_lists& lists) const;
+  [[nodiscard]] bool reproducible() const { return is_reproducible(on); }
   template <class Problem>
   void run(const Problem& p) const {
     host::run(on, p);

@@ -34,7 +34,10 @@ inline gpu::executor executor_on(const gpu_execution_space& exec) {
 
 class gpu_space final : public space {
  public:
-  explicit gpu_space(const gpu_execution_space& exec) : exec_(exec), executor_(executor_on(exec)) {}
+  gpu_space(const gpu_execution_space& exec, numerics asked)
+      : exec_(exec), executor_(executor_on(exec)) {
+    executor_.numerics = asked;
+  }
 
   [[nodiscard]] device_info info() const override {
     device_info info;

@@ -23,9 +23,10 @@ namespace kokkos_backend {
 template <class Exec>
 class host_space final : public space, private host::executor {
  public:
-  host_space(const Exec& exec, int threads_wanted)
+  host_space(const Exec& exec, int threads_wanted, softfold::numerics asked)
       : executor(host::read_machine(), host::choose_kernels(std::getenv("SOFTFOLD_ISA"))),
         exec_(exec) {
+    numerics = asked;
     const int concurrency = std::max(1, static_cast<int>(exec_.concurrency()));
     threads = threads_wanted == 0 ? concurrency : std::min(threads_wanted, concurrency);
   }

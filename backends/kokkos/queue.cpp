@@ -2,6 +2,7 @@
 #include "queue_state.hpp"
 #include "runtime.hpp"
 
+#include <core/numerics.hpp>
 #include <core/run.hpp>
 
 #include <softfold/error.hpp>
@@ -18,8 +19,9 @@ std::unique_ptr<kokkos_backend::space> make_space(const queue_options& options) 
         errc::invalid_argument,
         "queue: options.threads is " + std::to_string(options.threads) + ", expected 0 or more");
   }
+  const numerics asked = core::numerics_of(options.numerics);
   runtime::start();
-  return kokkos_backend::default_space(options.threads);
+  return kokkos_backend::default_space(options.threads, asked);
 }
 
 }  // namespace
@@ -35,7 +37,7 @@ void queue::wait() { state_->space->wait(); }
 void queue::reserve(std::size_t bytes) { state_->space->reserve(bytes); }
 const device_info& queue::info() const noexcept { return state_->info; }
 
-queue queue_on_stream(const char* function, void* /*stream*/) {
+queue queue_on_stream(const char* function, void* /*stream*/, numerics /*asked*/) {
   throw error(errc::invalid_argument, std::string(function) +
                                           ": the kokkos backend has no streams, expected a queue "
                                           "of queue_create or, in C++, of make_queue");

@@ -51,7 +51,7 @@ class space {
 };
 
 /// The default execution space, with at most `threads` of a host's threads; 0 means all.
-std::unique_ptr<space> default_space(int threads);
+std::unique_ptr<space> default_space(int threads, numerics asked);
 
 }  // namespace kokkos_backend
 }  // namespace SOFTFOLD_BACKEND

@@ -42,7 +42,9 @@ inline std::mutex& host_teams() {
 template <class Exec>
 class team_space final : public space {
  public:
-  explicit team_space(const Exec& exec) : exec_(exec) { core::plan_of_environment<int>(plans); }
+  team_space(const Exec& exec, numerics asked) : exec_(exec), numerics_(asked) {
+    core::plan_of_environment<int>(plans);
+  }
   ~team_space() override {
     for (const memory_of_calls* memory : {&scratch_, &edited_}) {
       if (memory->where.data != nullptr) {
@@ -344,6 +346,7 @@ class team_space final : public space {
   static constexpr std::size_t candidate_memory = std::size_t{256} << 20;
 
   Exec exec_;
+  numerics numerics_;
   memory_of_calls scratch_;
   memory_of_calls edited_;
 };

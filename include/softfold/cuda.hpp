@@ -16,7 +16,7 @@ inline namespace cuda {
 /// in a graph once the queue's scratch memory has grown: by the same call before, or reserve(). The
 /// graph keeps that memory, until the queue's end: its replays and other calls on the queue must
 /// not run at the same time.
-SOFTFOLD_API queue queue_on(CUstream_st* stream);
+SOFTFOLD_API queue queue_on(CUstream_st* stream, numerics asked = numerics::fast);
 
 }  // namespace cuda
 }  // namespace softfold

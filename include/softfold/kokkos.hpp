@@ -47,14 +47,15 @@ concept execution_space = Kokkos::is_execution_space<std::remove_cvref_t<T>>::va
 /// A queue whose work is on an execution space instance, in its order. For every execution space
 /// that the library's Kokkos has.
 template <execution_space Exec>
-SOFTFOLD_API queue make_queue(const Exec& exec);
+SOFTFOLD_API queue make_queue(const Exec& exec, numerics asked = numerics::fast);
 
 /// make_queue, remembering the type of the execution space.
 template <execution_space Exec>
 class queue_on : public queue {
  public:
   using execution_space = Exec;
-  explicit queue_on(const Exec& exec) : queue(make_queue(exec)), exec_(exec) {}
+  explicit queue_on(const Exec& exec, numerics asked = numerics::fast)
+      : queue(make_queue(exec, asked)), exec_(exec) {}
   [[nodiscard]] const Exec& instance() const noexcept { return exec_; }
 
  private:

@@ -22,12 +22,27 @@ struct device_info {
   std::size_t l3_bytes = 0;  ///< last-level cache, 0 if there is none
 };
 
+/// How a row's results are computed, where the contract leaves their last bits open.
+///
+/// `reproducible`: a row's results have the same bits on every backend, instruction set and device,
+/// for any number of threads, in any batch, at any alignment and by any plan: those that
+/// docs/numerics.md defines, version 1. Obeyed by softmax, log_softmax, logsumexp, softmax_topk,
+/// softmax_backward and log_softmax_backward, with all scales, types and edits. topk, sample and
+/// verify need not be told, their results are the same everywhere. fold, combine, normalize,
+/// log_normalize, fold_topk, scan, attention and logsumexp of states take no notice of it.
+enum class numerics : int {
+  fast = 0,  ///< the quickest within the bounds; the bits are the backend's
+  reproducible = 1,
+};
+
 struct queue_options {
   /// Host threads to use; 0 means all that the process may run on. Where the system does not let
   /// the process start as many, the cpu backend makes do with fewer. GPU backends use none.
   int threads = 0;
   /// Number of the GPU; -1 means the thread's current one. The CPU ignores it.
   int device = -1;
+  /// SOFTFOLD_NUMERICS=reproducible in the environment makes every queue a reproducible one.
+  softfold::numerics numerics = softfold::numerics::fast;
 };
 
 inline namespace SOFTFOLD_BACKEND {
@@ -42,7 +57,8 @@ class SOFTFOLD_API queue {
   /// CPU.
   queue();
   /// Throws error(invalid_argument) if options.threads is negative, if options.device is no GPU of
-  /// a GPU backend, or if SOFTFOLD_ISA names an instruction set that is unknown or that the
+  /// a GPU backend, if options.numerics is none of the enumerators, if SOFTFOLD_NUMERICS is neither
+  /// of their names, or if SOFTFOLD_ISA names an instruction set that is unknown or that the
   /// processor lacks.
   explicit queue(const queue_options& options);
   ~queue();

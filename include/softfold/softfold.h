@@ -333,13 +333,19 @@ typedef struct softfold_finish_sample_options {
 
 typedef struct softfold_queue softfold_queue;
 
+/** Whether a row's results have the same bits on every backend, whatever the call around it:
+ * docs/numerics.md says which bits, softfold/queue.hpp which functions. */
+enum { SOFTFOLD_NUMERICS_FAST = 0, SOFTFOLD_NUMERICS_REPRODUCIBLE = 1 };
+
 typedef struct softfold_queue_options {
   size_t struct_size;
-  int32_t threads; /**< host threads; 0: all that the process may run on */
-  int32_t device;  /**< number of the GPU; -1: the thread's current one */
+  int32_t threads;  /**< host threads; 0: all that the process may run on */
+  int32_t device;   /**< number of the GPU; -1: the thread's current one */
+  int32_t numerics; /**< a SOFTFOLD_NUMERICS_ */
+  int32_t reserved;
 } softfold_queue_options;
 #define SOFTFOLD_QUEUE_OPTIONS_INIT \
-  { sizeof(softfold_queue_options), 0, -1 }
+  { sizeof(softfold_queue_options), 0, -1, SOFTFOLD_NUMERICS_FAST, 0 }
 
 /** What a queue runs on. Texts are valid as long as the queue. */
 typedef struct softfold_device_info {
@@ -363,6 +369,9 @@ SOFTFOLD_C_API softfold_status softfold_queue_create(const softfold_queue_option
  * the same call before, or softfold_queue_reserve(). Other backends have no streams:
  *  SOFTFOLD_INVALID_ARGUMENT. */
 SOFTFOLD_C_API softfold_status softfold_queue_create_on(void* stream, softfold_queue** queue);
+/** The same with options, of which numerics counts. */
+SOFTFOLD_C_API softfold_status softfold_queue_create_on_with_options(
+    void* stream, const softfold_queue_options* options, softfold_queue** queue);
 /** NULL is accepted. */
 SOFTFOLD_C_API void softfold_queue_destroy(softfold_queue* queue);
 SOFTFOLD_C_API softfold_status softfold_queue_wait(softfold_queue* queue);

@@ -9,7 +9,7 @@
   X(last_error) \
   X(version) \
   X(queue_create) \
-  X(queue_create_on) \
+  X(queue_create_on_with_options) \
   X(queue_destroy) \
   X(queue_info) \
   X(queue_wait) \

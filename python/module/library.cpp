@@ -100,6 +100,7 @@ std::atomic<softfold_queue*> last_used = nullptr;
 /// Queues made in an earlier generation are not used again.
 std::atomic<std::int32_t> generation = 0;
 std::atomic<std::int32_t> cpu_threads = 0;
+std::atomic<std::int32_t> numerics = SOFTFOLD_NUMERICS_FAST;
 std::atomic<bool> any_queue = false;
 
 void forget_queues() {
@@ -125,14 +126,15 @@ std::uint64_t key_of(const place& where, void* stream) {
 
 softfold_status make_queue(const library& from, const place& where, void* stream,
                            softfold_queue** queue) {
+  softfold_queue_options options = SOFTFOLD_QUEUE_OPTIONS_INIT;
+  options.numerics = numerics;
   if (where.on_cuda()) {
     const current_gpu current(where.device, stream);
-    return from.queue_create_on(stream, queue);
+    return from.queue_create_on_with_options(stream, &options, queue);
   }
   static const bool registered = pthread_atfork(nullptr, nullptr, after_fork_in_child) == 0;
   (void)registered;
   any_queue = true;
-  softfold_queue_options options = SOFTFOLD_QUEUE_OPTIONS_INIT;
   options.threads = cpu_threads;
   return from.queue_create(&options, queue);
 }
@@ -265,6 +267,25 @@ void set_threads(std::int32_t threads) {
     cpu_library().queue_destroy(unused);
   }
   all_free().queues[{&cpu_library(), 0}].clear();
+  ++generation;
+}
+
+void set_numerics(const std::string& name) {
+  if (name != "fast" && name != "reproducible") {
+    throw nb::value_error(
+        ("set_numerics: numerics is '" + name + "', expected 'fast' or 'reproducible'").c_str());
+  }
+  const std::lock_guard<std::mutex> lock(all_free().mutex);
+  numerics = name == "fast" ? SOFTFOLD_NUMERICS_FAST : SOFTFOLD_NUMERICS_REPRODUCIBLE;
+  if (softfold_queue* const unused = last_used.exchange(nullptr)) {
+    cpu_library().queue_destroy(unused);
+  }
+  for (auto& [of, free] : all_free().queues) {
+    for (softfold_queue* const unused : free) {
+      of.first->queue_destroy(unused);
+    }
+    free.clear();
+  }
   ++generation;
 }
 

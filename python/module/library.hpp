@@ -84,6 +84,8 @@ class without_gil {
 
 /// How many threads the cpu backend's calls use from now on; 0: all that the process may run on.
 void set_threads(std::int32_t threads);
+/// "fast" or "reproducible", for calls from now on.
+void set_numerics(const std::string& name);
 
 /// Raises the exception for a status that is no success, with the library's text. `renamed` is
 /// pairs of an argument's name in C and in Python, ended by nullptr; "scan:" is the function's.

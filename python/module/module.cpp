@@ -421,6 +421,14 @@ all that the process may run on.
 1
 >>> set_threads(0))");
 
+  m.def("set_numerics", &set_numerics, "numerics"_a, R"(
+"reproducible": softmax, log_softmax, logsumexp, softmax_topk and the gradients give a row the same
+bits on every backend and machine from now on, those of docs/numerics.md; "fast", as at the start:
+whatever is quickest within the bounds.
+
+>>> set_numerics("reproducible")
+>>> set_numerics("fast"))");
+
   m.def("_c_calls", &c_calls);
 
   bind_attention(m);

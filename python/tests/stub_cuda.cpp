@@ -30,7 +30,8 @@ const char* softfold_version(void) {
   return other != nullptr ? other : STUB_VERSION;
 }
 
-softfold_status softfold_queue_create_on(void* stream, softfold_queue** queue) {
+softfold_status softfold_queue_create_on_with_options(void* stream, const softfold_queue_options*,
+                                                      softfold_queue** queue) {
   if (std::getenv("STUB_NO_GPU") != nullptr) {
     return failed("cudaGetDevice: no CUDA-capable device is detected");
   }

@@ -133,7 +133,7 @@ struct arguments {
     more_indices.assign(list, 7);
     pairs.assign(2 * rows, 0);
     more_pairs.assign(2 * rows, 0);
-    const softfold_queue_options options = {sizeof options, s.threads, -1};
+    const softfold_queue_options options = {sizeof options, s.threads, -1, 0, 0};
     REQUIRE(softfold_queue_create(&options, &queue) == SOFTFOLD_SUCCESS);
     REQUIRE(softfold_buffer_create(queue, 64, SOFTFOLD_MEMORY_DEVICE, &buffer) == SOFTFOLD_SUCCESS);
     REQUIRE(softfold_buffer_upload(queue, buffer, x.data(), 64, 0) == SOFTFOLD_SUCCESS);
@@ -242,7 +242,7 @@ struct function {
 const function functions[] = {
     {"queue_create",
      [](arguments& a) {
-       const softfold_queue_options options = {sizeof options, a.s.threads, -1};
+       const softfold_queue_options options = {sizeof options, a.s.threads, -1, 0, 0};
        return softfold_queue_create(&options, &a.made_queue);
      }},
     {"queue_wait", [](arguments& a) { return softfold_queue_wait(a.queue); }},

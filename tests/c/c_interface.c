@@ -797,6 +797,20 @@ static void check_errors(softfold_queue* queue, struct device x_memory) {
   queue_options.threads = -1;
   FAILS(SOFTFOLD_INVALID_ARGUMENT, "threads is -1", softfold_queue_create(&queue_options, &none));
   EXPECT(none == NULL);
+  queue_options.threads = 1;
+  queue_options.numerics = 2;
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "options.numerics is 2",
+        softfold_queue_create(&queue_options, &none));
+  queue_options.numerics = SOFTFOLD_NUMERICS_REPRODUCIBLE;
+  OK(softfold_queue_create(&queue_options, &none));
+  OK(softfold_softmax(none, &x, &x, NULL));
+  OK(softfold_queue_wait(none));
+  softfold_queue_destroy(none);
+  /* An earlier version's, which had no numerics. */
+  queue_options.struct_size = offsetof(softfold_queue_options, numerics);
+  queue_options.numerics = 2;
+  OK(softfold_queue_create(&queue_options, &none));
+  softfold_queue_destroy(none);
   FAILS(SOFTFOLD_INVALID_ARGUMENT, "queue is null", softfold_queue_create(NULL, NULL));
   FAILS(SOFTFOLD_INVALID_ARGUMENT, "queue is null", softfold_queue_wait(NULL));
   FAILS(SOFTFOLD_INVALID_ARGUMENT, "memory is 5", softfold_buffer_create(queue, 8, 5, &no_buffer));

@@ -69,6 +69,15 @@ int main(void) {
   softfold_queue_destroy(queue);
   EXPECT(softfold_queue_create_on(NULL, NULL) == SOFTFOLD_INVALID_ARGUMENT);
   EXPECT(cudaFree(data) == cudaSuccess);
+  {
+    softfold_queue_options options = SOFTFOLD_QUEUE_OPTIONS_INIT;
+    options.numerics = SOFTFOLD_NUMERICS_REPRODUCIBLE;
+    EXPECT(softfold_queue_create_on_with_options(NULL, &options, &queue) == SOFTFOLD_SUCCESS);
+    softfold_queue_destroy(queue);
+    options.numerics = 3;
+    EXPECT(softfold_queue_create_on_with_options(NULL, &options, &queue) ==
+           SOFTFOLD_INVALID_ARGUMENT);
+  }
   puts("\nok");
   return EXIT_SUCCESS;
 }
@@ -80,6 +89,8 @@ int main(void) {
   EXPECT(queue == NULL);
   EXPECT(strstr(softfold_last_error(), "queue_create_on: the") != NULL);
   EXPECT(strstr(softfold_last_error(), softfold_backend()) != NULL);
+  EXPECT(strstr(softfold_last_error(), "has no streams") != NULL);
+  EXPECT(softfold_queue_create_on_with_options(NULL, NULL, &queue) == SOFTFOLD_INVALID_ARGUMENT);
   EXPECT(strstr(softfold_last_error(), "has no streams") != NULL);
   puts("\nok");
   return EXIT_SUCCESS;

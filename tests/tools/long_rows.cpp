@@ -137,6 +137,13 @@ TEST_CASE("rows of special values") {
   CHECK(y.values.back() == 0);
   run_well(directory, {"topk", "x.npy", "-k", "1", "-o", "t"});
   CHECK(read_npy(directory.path("t.indices.npy")).values == std::vector<double>{4300000, 7, 0});
+  // In parts there is no telling the defined bits.
+  const outcome refused =
+      directory.run({"softmax", "x.npy", "-o", "z.npy", "--numerics", "reproducible"});
+  CHECK(refused.exit_code == 2);
+  CHECK(refused.err ==
+        "softfold: x.npy: --numerics reproducible does not apply to rows this long, which are read "
+        "in parts\n");
 }
 
 // The same elements in half the bytes are worked on by whole rows.

@@ -2,6 +2,8 @@
 // What the command computes: files against a plain reference in double.
 #include "support.hpp"
 
+#include <core/reproducible.hpp>
+
 #include <doctest/doctest.h>
 
 #include <sys/stat.h>
@@ -89,6 +91,37 @@ TEST_CASE("softmax of every type") {
       check_softmax(x, dtype::f32, false, 1, with({"--out-dtype", "f32"}, bf16));
     }
     check_softmax(x, type, false, -1, with({"--scale", "-1", "--out-dtype", "same"}, bf16));
+  }
+}
+
+TEST_CASE("reproducible results are the defined ones") {
+  const work_directory directory;
+  const array x = random_array(dtype::f32, {5, 1003}, 8);
+  write_file(directory.path("x.npy"), npy_bytes(x));
+  for (const char* command : {"softmax", "logsumexp"}) {
+    run_well(directory, {command, "x.npy", "-o", std::string(command) + ".npy", "--scale", "0.5",
+                         "--numerics", "reproducible"});
+  }
+  run_well(directory, {"topk", "x.npy", "-k", "1", "-o", "top", "--scale", "0.5", "--numerics",
+                       "reproducible"});
+  const array y = read_npy(directory.path("softmax.npy"));
+  const array lse = read_npy(directory.path("logsumexp.npy"));
+  const array top = read_npy(directory.path("top.probabilities.npy"));
+  for (std::int64_t r = 0; r < x.rows(); ++r) {
+    const auto element = [&](std::int64_t c) {
+      return static_cast<float>(x.values[static_cast<std::size_t>(r * x.cols() + c)]);
+    };
+    const auto row = core::reproducible::total_of(0.5F, x.cols(), element);
+    CHECK(lse.values[static_cast<std::size_t>(r)] == static_cast<double>(row.lse));
+    double largest = 0;
+    std::int64_t wrong = 0;
+    for (std::int64_t c = 0; c < x.cols(); ++c) {
+      const auto expected = static_cast<double>(row.softmax(element(c)));
+      wrong += y.values[static_cast<std::size_t>(r * x.cols() + c)] != expected;
+      largest = std::max(largest, expected);
+    }
+    CHECK(wrong == 0);
+    CHECK(top.values[static_cast<std::size_t>(r)] == largest);
   }
 }
 

@@ -89,7 +89,7 @@ struct gradient_job {
 
 }  // namespace
 
-void run(executor& on, const core::backward_problem& p) {
+void run_backward(executor& on, const core::backward_problem& p) {
   if (p.y.rows > 0 && p.y.cols > 0) {
     run_job(on, gradient_job(on, p));
   }

@@ -178,7 +178,7 @@ void run_topk_rows(const problem& p, const typed_kernels& kernels, std::int64_t 
 
 }  // namespace
 
-void run(executor& on, const problem& p) {
+void run_topk(executor& on, const problem& p) {
   if (p.empty()) {
     return;
   }

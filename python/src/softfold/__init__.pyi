@@ -18,6 +18,7 @@ __all__ = [
     "logsumexp",
     "normalize_attention",
     "sample",
+    "set_numerics",
     "set_threads",
     "softmax",
     "softmax_backward",
@@ -235,6 +236,7 @@ def normalize_attention(
     stream: Any = None,
 ) -> Array: ...
 def info(backend: Literal["cpu", "cuda"] = "cpu") -> dict[str, Any]: ...
+def set_numerics(numerics: Literal["fast", "reproducible"]) -> None: ...
 def set_threads(threads: int) -> None: ...
 
 class States:

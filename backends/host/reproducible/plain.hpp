@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Rows as core/reproducible.hpp has them, element by element: what no kernel takes.
+#pragma once
+
+#include <core/problem.hpp>
+#include <core/real_types.hpp>
+#include <core/reproducible.hpp>
+
+#include <cstdint>
+#include <limits>
+
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace host {
+
+using core::arithmetic_t;
+
+template <class T>
+core::reproducible::row_total<arithmetic_t<T>> plain_total(const T* x, std::int64_t cols,
+                                                           double scale) {
+  using A = arithmetic_t<T>;
+  return core::reproducible::total_of(static_cast<A>(scale), cols,
+                                      [x](std::int64_t c) { return static_cast<A>(x[c]); });
+}
+
+/// What every element of a row becomes that is not ordinary.
+template <class A>
+A result_of(core::reproducible::row_kind kind, empty_row policy, bool log) {
+  if (kind == core::reproducible::row_kind::empty && policy == empty_row::zero) {
+    return log ? -std::numeric_limits<A>::infinity() : A{0};
+  }
+  return std::numeric_limits<A>::quiet_NaN();
+}
+
+/// y[i] of x[0, n), some of the row's elements. y may be x.
+template <class T, class Out>
+void plain_map(const core::reproducible::row_total<arithmetic_t<T>>& row, const T* x,
+               std::int64_t n, bool log, empty_row policy, Out* y) {
+  using A = arithmetic_t<T>;
+  const bool ordinary = row.kind == core::reproducible::row_kind::ordinary;
+  const A other = result_of<A>(row.kind, policy, log);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const auto element = static_cast<A>(x[i]);
+    y[i] = Out(!ordinary ? other : log ? row.log_softmax(element) : row.softmax(element));
+  }
+}
+
+}  // namespace host
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold

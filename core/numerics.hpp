@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Which numerics a queue has.
+#pragma once
+
+#include <core/plan_names.hpp>
+
+#include <softfold/error.hpp>
+#include <softfold/queue.hpp>
+
+#include <cstdlib>
+#include <string>
+
+namespace softfold::core {
+
+inline constexpr const char* numerics_names[] = {"fast", "reproducible"};
+
+/// Those asked for, or reproducible ones where the environment asks for them.
+inline numerics numerics_of(numerics asked) {
+  if (asked != numerics::fast && asked != numerics::reproducible) {
+    throw error(errc::invalid_argument, "queue: options.numerics is " +
+                                            std::to_string(static_cast<int>(asked)) +
+                                            ", expected numerics::fast or numerics::reproducible");
+  }
+  const char* const name = std::getenv("SOFTFOLD_NUMERICS");
+  if (name == nullptr) {
+    return asked;
+  }
+  const auto everywhere = named<numerics>(name, numerics_names, "SOFTFOLD_NUMERICS");
+  return everywhere == numerics::reproducible ? everywhere : asked;
+}
+
+}  // namespace softfold::core
