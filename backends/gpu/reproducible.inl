@@ -4,6 +4,7 @@
 #pragma once
 
 #include <gpu/plan/constants.hpp>
+#include <gpu/reproducible/gradients.hpp>
 #include <gpu/reproducible/maps.hpp>
 #include <gpu/reproducible/totals.hpp>
 #include <gpu/scratch_arrays.hpp>
@@ -26,9 +27,10 @@ const core::reproducible::row_total<arithmetic_t<In>>* find_totals(executor& on,
   const auto scale = static_cast<A>(given_scale);
   constexpr bool is_wide = std::is_same_v<A, double>;
   const bool plainly = is_wide || scale == 0;
-  const bool by_warp = !plainly && x.cols <= warp_columns;
-  const auto chunks = row_chunks::of(x.cols, reader_step<In>,
-                                     4 * on.properties.multiprocessors / x.rows);
+  const bool are_many = x.rows >= std::int64_t{16} * on.properties.multiprocessors;
+  const bool by_warp = !plainly && x.cols <= (are_many ? warp_columns_of_many : warp_columns);
+  const auto chunks =
+      row_chunks::of(x.cols, reader_step<In>, 4 * on.properties.multiprocessors / x.rows);
   const std::int64_t all_chunks = plainly || by_warp ? 0 : x.rows * chunks.count;
   total_results<A> to{.lse = lse.data, .is_narrow = lse.type != dtype_of<A>};
   part_total<A>* parts = nullptr;
@@ -76,7 +78,8 @@ void run_reproducibly(executor& on, const core::row_problem& p) {
     find_totals<In>(on, p.x, p.scale, false, p.y);
     return;
   }
-  const auto* const totals = find_totals<In>(on, p.x, p.scale, true, {});
+  const const_matrix_ref& whole = p.whole.data != nullptr ? p.whole : p.x;
+  const auto* const totals = find_totals<In>(on, whole, p.scale, true, {});
   core::with_output<In>(p.y.type, [&]<class Out>(Out) {
     const auto map = [&](auto log) {
       const auto source = row_source<In>::of(p.x);
@@ -115,14 +118,45 @@ void run_reproducibly(executor& on, const core::topk_problem& p) {
   }
 }
 
+template <class In>
+void run_reproducibly(executor& on, const core::backward_problem& p) {
+  using A = arithmetic_t<In>;
+  if (p.y.rows == 0 || p.y.cols == 0) {
+    return;
+  }
+  const runtime::current_device current(on.device);
+  const auto source = gradient_source<In>::of(p);
+  const std::int64_t tiles = divide_up(p.y.cols, core::reproducible::tile_columns);
+  double* sums = nullptr;
+  core::reproducible::row_gradient<A>* totals = nullptr;
+  scratch_arrays::lay_out(on, [&](scratch_arrays& memory) {
+    sums = memory.take<double>(p.y.rows * tiles);
+    totals = memory.take<core::reproducible::row_gradient<A>>(p.y.rows);
+  });
+  with_lanes(on.properties.lanes, [&](auto lanes) {
+    constexpr int warps = reader_threads / lanes();
+    launch_grid(on.stream, gradient_tiles<lanes(), In>, divide_up(p.y.rows * tiles, warps),
+                reader_threads, source, tiles, sums);
+    launch_next(on.stream, gradient_rows<lanes(), A>, divide_up(p.y.rows, warps), reader_threads, 0,
+                p.y.rows, tiles, source.scale, sums, totals);
+  });
+  const std::int64_t blocks_of_row = divide_up(p.y.cols, block_columns);
+  core::with_output<In>(p.dx.type, [&]<class Out>(Out) {
+    launch_next(on.stream, map_gradients<In, Out>,
+                divide_up(p.y.rows * blocks_of_row, reader_threads), reader_threads, 0, source,
+                blocks_of_row, static_cast<Out*>(p.dx.data), p.dx.stride, totals);
+  });
+}
+
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold::gpu
 
-#define SOFTFOLD_GPU_REPRODUCIBLE(In)                                     \
-  namespace softfold::gpu {                                               \
-  inline namespace SOFTFOLD_BACKEND {                                     \
-  template void run_reproducibly<In>(executor&, const core::row_problem&); \
-  template void run_reproducibly<In>(executor&, const core::topk_problem&); \
-  }                                                                       \
-  }                                                                       \
+#define SOFTFOLD_GPU_REPRODUCIBLE(In)                                           \
+  namespace softfold::gpu {                                                     \
+  inline namespace SOFTFOLD_BACKEND {                                           \
+  template void run_reproducibly<In>(executor&, const core::row_problem&);      \
+  template void run_reproducibly<In>(executor&, const core::topk_problem&);     \
+  template void run_reproducibly<In>(executor&, const core::backward_problem&); \
+  }                                                                             \
+  }                                                                             \
   static_assert(true)

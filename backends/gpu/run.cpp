@@ -41,16 +41,28 @@ void run_typed(executor& on, const const_matrix_ref& x, const Problem& p) {
   core::with_real(x.type, [&]<class In>(In) { run_as<In>(on, p); });
 }
 
+bool is_reproducible(const executor& on) { return on.numerics == numerics::reproducible; }
+
+/// The same of the problems that have results as core/reproducible.hpp has them.
+template <class Problem>
+void run_by_numerics(executor& on, const const_matrix_ref& x, const Problem& p) {
+  if (is_reproducible(on)) {
+    core::with_real(x.type, [&]<class In>(In) { run_reproducibly<In>(on, p); });
+  } else {
+    run_typed(on, x, p);
+  }
+}
+
 void run_each(executor& on, const core::row_problem& p) {
   const bool maps = p.what != core::operation::logsumexp;
   check_memory(on, core::name_of(p.what), {{"x", p.x.data}, {maps ? "y" : "lse", p.y.data}});
-  run_typed(on, p.x, p);
+  run_by_numerics(on, p.x, p);
 }
 
 void run_each(executor& on, const core::backward_problem& p) {
   check_memory(on, core::backward_name(p.log),
                {{"y", p.y.data}, {"dy", p.dy.data}, {"dx", p.dx.data}});
-  run_typed(on, p.y, p);
+  run_by_numerics(on, p.y, p);
 }
 
 void run_each(executor& on, const core::normalize_problem& p) {
@@ -84,12 +96,12 @@ void run_each(executor& on, const core::topk_problem& p) {
   const core::fold_problem fold{p.x, p.partials, p.scale};
   if (p.indices.cols == 0) {  // no list is wanted, only the row's state
     if (p.lse.data != nullptr) {
-      run_typed(on, p.x,
-                core::row_problem{.what = core::operation::logsumexp,
-                                  .x = p.x,
-                                  .y = {p.lse.data, p.lse.type, p.x.rows, 1, 1},
-                                  .scale = p.scale,
-                                  .policy = p.policy});
+      run_by_numerics(on, p.x,
+                      core::row_problem{.what = core::operation::logsumexp,
+                                        .x = p.x,
+                                        .y = {p.lse.data, p.lse.type, p.x.rows, 1, 1},
+                                        .scale = p.scale,
+                                        .policy = p.policy});
     }
     if (p.partials.data != nullptr) {
       run_typed(on, p.x, fold);
@@ -104,7 +116,8 @@ void run_each(executor& on, const core::topk_problem& p) {
     run_typed(on, p.x, fold);
     lists.partials = {};
   }
-  run_typed(on, p.x, lists);
+  const bool wants_of_row = p.probabilities.data != nullptr || p.lse.data != nullptr;
+  wants_of_row ? run_by_numerics(on, p.x, lists) : run_typed(on, p.x, lists);
 }
 
 void run_each(executor& on, const core::scan_problem& p) {
@@ -315,6 +328,7 @@ struct edited_rows {
     gpu::narrow(on, from, to);
   }
   void settle(const core::settled_lists& lists) const { gpu::settle(on, lists); }
+  [[nodiscard]] bool reproducible() const { return is_reproducible(on); }
   template <class Problem>
   void run(const Problem& p) const {
     run_each(on, p);
@@ -359,7 +373,7 @@ void run(executor& on, const core::problem& p) {
       [&](const auto& each) {
         if (core::is_edited(each)) {
           check_edits(on, each);
-          if (edits_in_read(each)) {
+          if (!is_reproducible(on) && edits_in_read(each)) {
             return run_each(on, each);
           }
         }

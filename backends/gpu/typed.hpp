@@ -38,6 +38,8 @@ template <class In>
 void run_reproducibly(executor& on, const core::row_problem& p);
 template <class In>
 void run_reproducibly(executor& on, const core::topk_problem& p);
+template <class In>
+void run_reproducibly(executor& on, const core::backward_problem& p);
 
 /// What softmax.inl needs of a problem that has reads_edits, or no edits.
 struct softmax_rows {

@@ -41,8 +41,8 @@ class total_function {
       return plainly(x);
     } else {
       const float z = __fmul_rn(x, scale);
-      const float lost = scale != 1 && z > (log ? -infinity<float> : lowest_) ? fmaf(x, scale, -z)
-                                                                            : 0.0F;
+      const float lost =
+          scale != 1 && z > (log ? -infinity<float> : lowest_) ? fmaf(x, scale, -z) : 0.0F;
       if constexpr (log) {
         return (z - total_.log_high) + (lost - total_.log_low);
       }
@@ -120,8 +120,7 @@ __global__ void __launch_bounds__(reader_threads)
                    const core::reproducible::row_total<arithmetic_t<In>>* totals) {
   const std::uint64_t number = std::uint64_t{blockIdx.x} * reader_threads + threadIdx.x;
   const auto row = static_cast<std::int64_t>(
-      number >> 32 == 0 ? static_cast<unsigned>(number) / vectors_of_row
-                        : number / vectors_of_row);
+      number >> 32 == 0 ? static_cast<unsigned>(number) / vectors_of_row : number / vectors_of_row);
   const bool exists = row < source.rows;
   const auto range = source.range(row, exists, vector_bytes);
   tile<In, 1> own(range, static_cast<int>(number - row * vectors_of_row), 1);

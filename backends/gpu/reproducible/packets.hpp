@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// One thread's part of a row's exact sum: core/reproducible.hpp's terms of packets of columns. What
-/// is largest is not known before; where a packet has a larger element than those before it, sums
-/// change places.
+/// One thread's part of a row's exact sum: core/reproducible.hpp's terms of packets of columns.
+/// What is largest is not known before; where a packet has a larger element than those before it,
+/// sums change places.
 #pragma once
 
 #include <gpu/row/row_reader.hpp>
@@ -194,8 +194,9 @@ class packet_thread {
   }
   [[nodiscard]] __device__ float ordered(const column_block<In>& block, int i,
                                          std::int64_t left) const {
-    return !scaled ? block.element(i) : i < left ? scale_.ordered(block.element(i))
-                                                 : -infinity<float>;
+    return !scaled    ? block.element(i)
+           : i < left ? scale_.ordered(block.element(i))
+                      : -infinity<float>;
   }
 
   ordered_scale<scaled> scale_;

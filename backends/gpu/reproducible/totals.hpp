@@ -64,6 +64,24 @@ __device__ inline core::reproducible::exact_sum<A> sum_over_warp(
   }
   return own;
 }
+/// Of groups of lanes, less than a warp, whose sums have words of 64 bits; each lane gets that of
+/// lane `from`'s group.
+template <class A>
+__device__ inline core::reproducible::exact_sum<A> sum_over_lanes(
+    core::reproducible::exact_sum<A> own, int members, int from) {
+  std::int32_t top = own.top;
+  for (int mask = members / 2; mask > 0; mask /= 2) {
+    const std::int32_t other = shuffle_xor(top, mask);
+    top = top < other ? other : top;
+  }
+  own.raise(top);
+  own.top = shuffle(top, from);
+#pragma unroll
+  for (int i = 0; i < own.words_of; ++i) {
+    own.words[i] = {shuffle(sum_over_lanes(own.words[i].low, members), from), 0};
+  }
+  return own;
+}
 /// Of the block's threads' sums, to thread 0.
 template <int lanes, class A>
 __device__ inline core::reproducible::exact_sum<A> sum_over_block(
@@ -228,13 +246,15 @@ __global__ void __launch_bounds__(reader_threads)
   }
 }
 
-/// Columns of a row that a warp has the total of, at most.
+/// Columns of a row that a warp has the total of, at most: of few rows, and of as many as fill the
+/// device.
 constexpr std::int64_t warp_columns = 2048;
+constexpr std::int64_t warp_columns_of_many = 16384;
 
 /// How warps share short rows: each has `rows` of them, lanes(row) at a time.
 struct warp_rows {
-  int rows;         ///< at most as many as a warp has lanes; a power of 2
-  int lanes_of_row; ///< a power of 2
+  int rows;          ///< at most as many as a warp has lanes; a power of 2
+  int lanes_of_row;  ///< a power of 2
 
   SOFTFOLD_HD static warp_rows of(std::int64_t rows, std::int64_t cols, int lanes,
                                   int multiprocessors) {
@@ -278,40 +298,33 @@ __global__ void __launch_bounds__(reader_threads, least_resident(3))
     const std::int64_t cols = exists ? source.cols : 0;
     const auto reader = row_reader<In>::of(source.row(exists ? row : 0), cols);
     packet_thread<In, scaled> own(order);
+    constexpr int ahead = 2;
     const std::int64_t step = std::int64_t{members} * block_columns;
+    int left = own.most_packets / ahead;
     for (std::int64_t first = std::int64_t{lane & (members - 1)} * block_columns; first < cols;
-         first += 2 * step) {
-      column_block<In> blocks[2];
-      reader.load(first, blocks[0]);
-      reader.load(first + step, blocks[1]);
+         first += ahead * step) {
+      column_block<In> blocks[ahead];
+#pragma unroll
+      for (int a = 0; a < ahead; ++a) {
+        reader.load(first + a * step, blocks[a]);
+      }
       own.add(blocks, [&](int a) { return cols - (first + a * step); });
+      if (--left == 0) {
+        own.carry();
+        left = own.most_packets / ahead;
+      }
     }
-    float row_largest = max_over_lanes(own.largest(), members);
-    sum row_sum = own.sum();
-    std::int32_t top = row_sum.top;
-    for (int mask = members / 2; mask > 0; mask /= 2) {
-      const std::int32_t other = shuffle_xor(top, mask);
-      top = top < other ? other : top;
-    }
-    row_sum.raise(top);
-    // The sums of so few packets have 64 bits.
-    static_assert(warp_columns / block_columns <= 256);
     const int from = (lane - r & (groups - 1)) * members;
     const bool ends = lane >= r && lane < r + groups;
-    row_largest = shuffle(row_largest, from);
-    top = shuffle(top, from);
+    const float row_largest = shuffle(max_over_lanes(own.largest(), members), from);
     largest = ends ? row_largest : largest;
-    whole.top = ends ? top : whole.top;
-#pragma unroll
-    for (int i = 0; i < sum::words_of; ++i) {
-      const std::uint64_t word = shuffle(sum_over_lanes(row_sum.words[i].low, members), from);
-      whole.words[i].low = ends ? word : whole.words[i].low;
-    }
+    const sum row_sum = members == lanes ? sum_over_warp<lanes>(own.sum())
+                                         : sum_over_lanes(own.sum(), members, from);
+    whole = ends ? row_sum : whole;
   }
   largest = order.element(largest);
-  const bool is_far =
-      total::kind_of(scale, largest) == reproducible::row_kind::ordinary &&
-      reproducible::frame<float>::of(scale, largest).is_far;
+  const bool is_far = total::kind_of(scale, largest) == reproducible::row_kind::ordinary &&
+                      reproducible::frame<float>::of(scale, largest).is_far;
   for (lane_mask left = ballot(is_far); left != 0; left &= left - 1) {
     const int of = count((left & (~left + 1)) - 1);
     sum plain;
