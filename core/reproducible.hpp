@@ -262,7 +262,7 @@ SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE A sum_of_packet(const A (&t)[packet_columns])
   return ((t[0] + t[4]) + (t[2] + t[6])) + ((t[1] + t[5]) + (t[3] + t[7]));
 }
 
-enum class row_kind : std::uint8_t { ordinary, empty, infinite, nan };
+using sampling::row_kind;
 
 /// What all elements of a row need of it.
 template <class A>

@@ -5,7 +5,7 @@
 /// grows with the row. What is summed are integers, so the order of additions does not matter.
 #pragma once
 
-#include <core/raw_sum.hpp>
+#include <core/reproducible.hpp>
 #include <core/row_distribution.hpp>
 #include <core/sample_problem.hpp>
 #include <core/sampling.hpp>
@@ -126,37 +126,43 @@ class row_sampler {
          o.top_indices.data == nullptr)) {
       return;
     }
-    if constexpr (sizeof(A) == sizeof(float)) {
-      raw_log_of_sum_ = raw_log_of_terms();
-    } else {
-      scale_ = 1;
-      raw_log_of_sum_ = log_of(measured({numbers_.largest_x}).weight);
-    }
-    numbers_.lse = numbers_.largest_x + raw_log_of_sum_;
+    raw_ = reproducible::row_total<A>::of(A{1}, first_x_, raw_sum());
+    numbers_.lse = static_cast<double>(raw_.lse);
   }
 
-  /// By core/raw_sum.hpp.
-  SOFTFOLD_HD double raw_log_of_terms() {
-    const float base = raw_base(first_x_);
-    raw_sum sum;
-    sum.top = raw_top(first_x_ - base);
-    for (std::int64_t i = group_.lane(); i < cols_; i += group_.lanes()) {
-      sum.add(row_(i) - base);
+  /// By core/reproducible.hpp.
+  SOFTFOLD_HD reproducible::exact_sum<A> raw_sum() {
+    const auto exponents = reproducible::frame<A>::of(A{1}, first_x_);
+    const std::int32_t anchor =
+        reproducible::anchor_of(reproducible::term_of(exponents(first_x_)).n);
+    constexpr int columns = reproducible::packet_columns;
+    reproducible::exact_sum<A> sum;
+    for (std::int64_t first = std::int64_t{group_.lane()} * columns; first < cols_;
+         first += std::int64_t{group_.lanes()} * columns) {
+      reproducible::exponent<A> e[columns];
+      for (int i = 0; i < columns; ++i) {
+        e[i] = exponents(first + i < cols_ ? row_(first + i) : -std::numeric_limits<A>::infinity());
+      }
+      reproducible::add_packet(e, anchor, sum);
     }
-    clear_bins(3);
-    add(memory_.masses[0], sum.words[0]);
-    add(memory_.masses[1], sum.words[1]);
-    add(memory_.masses[2], sum.words[2]);
+    memory_.slots[group_.lane()] = {static_cast<std::uint64_t>(sum.top - sum.lowest_top), 0};
+    const row_memory::pair top = reduce(
+        [](const row_memory::pair& a, const row_memory::pair& b) { return a.first > b.first; });
+    sum.raise(static_cast<std::int32_t>(top.first) + sum.lowest_top);
+    clear_bins(sum.words_of);
+    for (int i = 0; i < sum.words_of; ++i) {
+      add(memory_.masses[i], sum.words[i]);
+    }
     group_.sync();
-    sum.words[0] = memory_.masses[0];
-    sum.words[1] = memory_.masses[1];
-    sum.words[2] = memory_.masses[2];
+    for (int i = 0; i < sum.words_of; ++i) {
+      sum.words[i] = memory_.masses[i];
+    }
     group_.sync();
-    return sum.log_over(first_x_ - base);
+    return sum;
   }
 
-  SOFTFOLD_HD double raw_log(double x) const {
-    return raw_kind_ == row_kind::ordinary ? log_probability(numbers_.largest_x, x, raw_log_of_sum_)
+  SOFTFOLD_HD double raw_log(A x) const {
+    return raw_kind_ == row_kind::ordinary ? static_cast<double>(raw_.log_softmax(x))
                                            : log_probability_of(raw_kind_);
   }
 
@@ -358,7 +364,7 @@ class row_sampler {
     }
     for (std::int64_t i = group_.lane(); i < to.cols; i += group_.lanes()) {
       const std::int64_t at = r_ * to.stride + i;
-      write_result(to.data, to.type, at, raw_log(real_at<double>(to.data, to.type, at)));
+      write_result(to.data, to.type, at, raw_log(real_at<A>(to.data, to.type, at)));
     }
   }
 
@@ -379,7 +385,7 @@ class row_sampler {
     double raw = log;
     if (token >= 0) {
       const A x = row_(token);
-      raw = raw_log(static_cast<double>(x));
+      raw = raw_log(x);
       if (numbers_.kind == row_kind::ordinary && parameters_.temperature != 0 &&
           problem_.options.log_probability.data != nullptr) {
         log = log_probability(kept_.largest, z_of(x), numbers_.kept_weight);
@@ -440,7 +446,7 @@ class row_sampler {
   std::int64_t first_ = 0;
   A first_x_ = 0;
   double scale_ = 1;
-  double raw_log_of_sum_ = 0;  ///< over the largest
+  reproducible::row_total<A> raw_;  ///< of an ordinary row, if it is wanted
   kept_elements kept_;
   row_numbers numbers_;
 };

@@ -6,7 +6,7 @@
 #include <gpu/plan/constants.hpp>
 #include <gpu/reproducible/gradients.hpp>
 #include <gpu/reproducible/maps.hpp>
-#include <gpu/reproducible/totals.hpp>
+#include <gpu/reproducible/run.hpp>
 #include <gpu/scratch_arrays.hpp>
 #include <gpu/typed.hpp>
 
@@ -15,56 +15,67 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// The totals of rows, on the device until the executor's scratch memory is used again; null if
-/// only logsumexps are wanted, which go to `lse`.
 template <class In>
-const core::reproducible::row_total<arithmetic_t<In>>* find_totals(executor& on,
-                                                                   const const_matrix_ref& x,
-                                                                   double given_scale, bool wanted,
-                                                                   const matrix_ref& lse) {
+void launch_totals_of_parts(executor& on, const row_chunks& chunks, const const_matrix_ref& x,
+                            double scale, const part_total<arithmetic_t<In>>* parts,
+                            const total_results<arithmetic_t<In>>& to) {
+  with_lanes(on.properties.lanes, [&](auto lanes) {
+    launch_next(on.stream, total_of_parts<lanes(), In>, x.rows, reader_threads, 0,
+                row_source<In>::of(x), chunks, static_cast<arithmetic_t<In>>(scale), parts, to);
+  });
+}
+
+template <class In>
+void launch_totals(executor& on, const total_plan& plan, const const_matrix_ref& x,
+                   double given_scale, part_total<arithmetic_t<In>>* parts,
+                   const total_results<arithmetic_t<In>>& to) {
   using A = arithmetic_t<In>;
   const auto source = row_source<In>::of(x);
   const auto scale = static_cast<A>(given_scale);
-  constexpr bool is_wide = std::is_same_v<A, double>;
-  const bool plainly = is_wide || scale == 0;
-  const bool are_many = x.rows >= std::int64_t{16} * on.properties.multiprocessors;
-  const bool by_warp = !plainly && x.cols <= (are_many ? warp_columns_of_many : warp_columns);
-  const auto chunks =
-      row_chunks::of(x.cols, reader_step<In>, 4 * on.properties.multiprocessors / x.rows);
-  const std::int64_t all_chunks = plainly || by_warp ? 0 : x.rows * chunks.count;
-  total_results<A> to{.lse = lse.data, .is_narrow = lse.type != dtype_of<A>};
-  part_total<A>* parts = nullptr;
-  scratch_arrays::lay_out(on, [&](scratch_arrays& memory) {
-    to.totals = memory.take<core::reproducible::row_total<A>>(wanted ? x.rows : 0);
-    parts = memory.take<part_total<A>>(all_chunks);
-  });
   with_lanes(on.properties.lanes, [&](auto lanes) {
-    if constexpr (!is_wide) {
+    if (plan.plainly) {
+      launch_grid(on.stream, total_of_parts<lanes(), In>, x.rows, reader_threads, source,
+                  plan.chunks, scale, nullptr, to);
+      return;
+    }
+    if constexpr (!std::is_same_v<A, double>) {
       const auto read = [&](auto scaled) {
         const auto order = ordered_scale<scaled()>::of(scale);
-        if (by_warp) {
+        if (plan.by_warp) {
           const auto shared_by =
               warp_rows::of(x.rows, x.cols, lanes(), on.properties.multiprocessors);
           launch_grid(on.stream, total_by_warp<lanes(), In, scaled()>,
                       divide_up(x.rows, reader_threads / lanes() * shared_by.rows), reader_threads,
                       source, shared_by, order, scale, to);
         } else {
-          launch_grid(on.stream, total_chunks<lanes(), In, scaled()>, all_chunks, reader_threads,
-                      source, chunks, order, parts);
+          launch_grid(on.stream, total_chunks<lanes(), In, scaled()>, plan.parts(x.rows),
+                      reader_threads, source, plan.chunks, order, parts);
         }
       };
-      if (!plainly) {
-        scale == 1 ? read(std::false_type()) : read(std::true_type());
+      scale == 1 ? read(std::false_type()) : read(std::true_type());
+      if (!plan.by_warp) {
+        launch_totals_of_parts<In>(on, plan.chunks, x, given_scale, parts, to);
       }
     }
-    if (plainly) {
-      launch_grid(on.stream, total_of_parts<lanes(), In>, x.rows, reader_threads, source, chunks,
-                  scale, nullptr, to);
-    } else if (!by_warp) {
-      launch_next(on.stream, total_of_parts<lanes(), In>, x.rows, reader_threads, 0, source, chunks,
-                  scale, parts, to);
-    }
   });
+}
+
+/// The totals of rows, on the device until the executor's scratch memory is used again; null if
+/// only logsumexps are wanted, which go to `lse`.
+template <class In>
+const core::reproducible::row_total<arithmetic_t<In>>* find_totals(executor& on,
+                                                                   const const_matrix_ref& x,
+                                                                   double scale, bool wanted,
+                                                                   const matrix_ref& lse) {
+  using A = arithmetic_t<In>;
+  const auto plan = total_plan::of<In>(on, x, scale);
+  total_results<A> to{.lse = lse.data, .is_narrow = lse.type != dtype_of<A>};
+  part_total<A>* parts = nullptr;
+  scratch_arrays::lay_out(on, [&](scratch_arrays& memory) {
+    to.totals = memory.take<core::reproducible::row_total<A>>(wanted ? x.rows : 0);
+    parts = memory.take<part_total<A>>(plan.parts(x.rows));
+  });
+  launch_totals<In>(on, plan, x, scale, parts, to);
   return to.totals;
 }
 
@@ -151,12 +162,18 @@ void run_reproducibly(executor& on, const core::backward_problem& p) {
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold::gpu
 
-#define SOFTFOLD_GPU_REPRODUCIBLE(In)                                           \
-  namespace softfold::gpu {                                                     \
-  inline namespace SOFTFOLD_BACKEND {                                           \
-  template void run_reproducibly<In>(executor&, const core::row_problem&);      \
-  template void run_reproducibly<In>(executor&, const core::topk_problem&);     \
-  template void run_reproducibly<In>(executor&, const core::backward_problem&); \
-  }                                                                             \
-  }                                                                             \
+#define SOFTFOLD_GPU_REPRODUCIBLE(In)                                                             \
+  namespace softfold::gpu {                                                                       \
+  inline namespace SOFTFOLD_BACKEND {                                                             \
+  template void launch_totals<In>(executor&, const total_plan&, const const_matrix_ref&, double,  \
+                                  part_total<arithmetic_t<In>>*,                                  \
+                                  const total_results<arithmetic_t<In>>&);                        \
+  template void launch_totals_of_parts<In>(executor&, const row_chunks&, const const_matrix_ref&, \
+                                           double, const part_total<arithmetic_t<In>>*,           \
+                                           const total_results<arithmetic_t<In>>&);               \
+  template void run_reproducibly<In>(executor&, const core::row_problem&);                        \
+  template void run_reproducibly<In>(executor&, const core::topk_problem&);                       \
+  template void run_reproducibly<In>(executor&, const core::backward_problem&);                   \
+  }                                                                                               \
+  }                                                                                               \
   static_assert(true)

@@ -5,6 +5,7 @@
 #include <gpu/group/block_lanes.hpp>
 #include <gpu/job/row_source.hpp>
 #include <gpu/plan/constants.hpp>
+#include <gpu/reproducible/run.hpp>
 #include <gpu/sampling/lists.hpp>
 #include <gpu/sampling/race_chunks.hpp>
 #include <gpu/sampling/raw.hpp>
@@ -70,7 +71,7 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
   const bool has_draws = p.tokens.cols > 0;
   const bool has_race = ways.may_go(sample_way::race) && (has_draws || ways.wants_kept);
   const bool has_stairs = ways.may_go(sample_way::stairs) && has_draws;
-  const bool has_raws = raw_row::is_wanted(o);
+  const bool has_raws = wants_raws(o);
   const bool counts =
       o.top_ps.data != nullptr || o.top_p < 1 || o.top_ks.data != nullptr || o.top_k > 0;
   const std::int64_t draws =
@@ -80,21 +81,22 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
   const bool measures = has_stairs && counts && draws >= for_measure;
   const bool has_rest = has_stairs || (has_race && ways.wants_kept);
   const int blocks = race_blocks(on);
-  const auto chunks_for = [&](std::int64_t count) {
-    return row_chunks::of(p.x.cols, reader_step<In>, blocks / std::max<std::int64_t>(count, 1));
-  };
-  const row_chunks chunks = chunks_for(draws);
-  const row_chunks raw_parts_of_row = chunks_for(rows);
+  const row_chunks chunks =
+      row_chunks::of(p.x.cols, reader_step<In>, blocks / std::max<std::int64_t>(draws, 1));
   const std::int64_t all_chunks = draws * chunks.count;
-
+  // The race's read of all rows finds the totals of raw ones, too, unless they are short.
+  const auto raw_plan = total_plan::of<In>(on, p.x, 1);
+  const bool in_race = has_raws && has_race && draws == rows && ways.alike && !given.edits.any() &&
+                       !raw_plan.by_warp;
+  const std::int64_t raw_chunks = in_race ? all_chunks : raw_plan.parts(rows);
   raw_row* raws = nullptr;
-  raw_part* raw_parts = nullptr;
+  part_total<float>* raw_parts = nullptr;
   race_part* parts = nullptr;
   stair_draws stairs = {.chunks = chunks, .blocks = blocks};
   int* list_counts = nullptr;
   scratch_arrays::lay_out(on, [&](scratch_arrays& memory) {
     raws = memory.take<raw_row>(has_raws ? rows : 0);
-    raw_parts = memory.take<raw_part>(has_raws ? rows * raw_parts_of_row.count : 0);
+    raw_parts = memory.take<part_total<float>>(has_raws ? raw_chunks : 0);
     parts = memory.take<race_part>(has_race ? all_chunks : 0);
     stairs.parts = memory.take<stair_part>(has_stairs ? all_chunks : 0);
     stairs.counted =
@@ -109,26 +111,39 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
 
   const auto source = row_source<In>::of(p.x);
   with_lanes(on.properties.lanes, [&](auto lanes) {
-    if (has_raws) {
-      launch_grid(on.stream, raw_chunks<lanes(), In>, rows * raw_parts_of_row.count, reader_threads,
-                  source, raw_parts_of_row, raw_parts);
-      launch_next(on.stream, raw_finish<lanes(), In>, rows, reader_threads, 0, source, p.options,
-                  raw_parts_of_row, raw_parts, raws);
+    const total_results<float> raw_results = {
+        raws, o.lse.data, o.lse.data != nullptr && o.lse.type != dtype_of<float>};
+    const auto end_raws = [&] {
+      if (o.top_log_probabilities.data != nullptr) {
+        const matrix_ref& first = o.top_log_probabilities;
+        launch_next(on.stream, raw_of_first, divide_up(rows * first.cols, reader_threads),
+                    reader_threads, 0, first, raws);
+      }
       p.options.lse = {};
       p.options.top_indices = {};
       p.options.top_log_probabilities = {};
+    };
+    if (has_raws && !in_race) {
+      launch_totals<In>(on, raw_plan, p.x, 1, raw_parts, raw_results);
+      end_raws();
     }
-    const auto race = [&](const auto& reading) {
+    const auto race = [&](const auto& reading, auto sums) {
       using rows_type = std::remove_cvref_t<decltype(reading)>;
-      launch_grid(on.stream, race_chunks<lanes(), In, rows_type>, all_chunks, reader_threads, source,
-                  p, ways, chunks, parts, list_counts, reading);
+      launch_grid(on.stream, race_chunks<lanes(), In, rows_type, sums()>, all_chunks,
+                  reader_threads, source, p, ways, chunks, parts, list_counts, reading, raw_parts);
+      if (sums()) {
+        launch_totals_of_parts<In>(on, chunks, p.x, 1, raw_parts, raw_results);
+        end_raws();
+      }
       launch_next(on.stream, race_finish<In, rows_type>, draws, finish_threads, 0, source, p, ways,
                   chunks, parts, stairs.states, stairs.rest, raws, reading);
     };
     if (has_race && given.edits.any()) {
-      race(masked_rows<In>{row_removals::of(given.edits)});
+      race(masked_rows<In>{row_removals::of(given.edits)}, std::false_type());
+    } else if (in_race) {
+      race(whole_rows<In>{}, std::true_type());
     } else if (has_race) {
-      race(whole_rows<In>{});
+      race(whole_rows<In>{}, std::false_type());
     }
     if (has_stairs) {
       launch_grid(
@@ -166,7 +181,7 @@ bool reads_edits(const core::sample_problem& p) {
   const sample_ways ways = sample_ways::of(p);
   return p.x.type != dtype::f64 && row_removals::takes(e, p.x.rows, p.x.cols) &&
          (e.mask.type != dtype::u8 || p.x.cols % block_columns == 0) && ways.alike &&
-         ways.may_go(sample_way::race) && !ways.wants_kept && !raw_row::is_wanted(o) &&
+         ways.may_go(sample_way::race) && !ways.wants_kept && !wants_raws(o) &&
          o.top_indices.data == nullptr;
 }
 

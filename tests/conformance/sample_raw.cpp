@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// sample's results about rows as they are: of f32 arithmetic, the bits that core/raw_sum.hpp's
-// scalar steps give, on every backend, wherever a row lies; of any, the oracle's numbers.
+// sample's results about rows as they are: the bits that docs/numerics.md defines, on every backend,
+// wherever a row lies; and the oracle's numbers.
 #include "sampling.hpp"
 
-#include <core/raw_sum.hpp>
+#include <core/reproducible.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -19,49 +19,6 @@ namespace {
 namespace sampling = core::sampling;
 
 constexpr double inf = std::numeric_limits<double>::infinity();
-
-/// What a row comes to.
-struct raw_row {
-  sampling::row_kind kind = sampling::row_kind::empty;
-  double largest = -inf;
-  double log_of_sum = 0;
-
-  [[nodiscard]] double lse() const {
-    return kind == sampling::row_kind::ordinary ? largest + log_of_sum : largest;
-  }
-  [[nodiscard]] double log_of(double x) const {
-    return kind == sampling::row_kind::ordinary ? sampling::log_probability(largest, x, log_of_sum)
-                                                : sampling::log_probability_of(kind);
-  }
-};
-
-/// In one pass, and in parts; they have to agree.
-raw_row raw_of(const std::vector<float>& x) {
-  raw_row row;
-  float largest = -infinity<float>;
-  for (const float v : x) {
-    if (std::isnan(v)) {
-      return {sampling::row_kind::nan, std::numeric_limits<double>::quiet_NaN(), 0};
-    }
-    largest = std::max(largest, v);
-  }
-  row.largest = static_cast<double>(largest);
-  if (std::isinf(largest)) {
-    row.kind = largest < 0 ? sampling::row_kind::empty : sampling::row_kind::infinite;
-    return row;
-  }
-  row.kind = sampling::row_kind::ordinary;
-  const float base = sampling::raw_base(largest);
-  sampling::raw_sum whole, first, second;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    whole.add(x[i] - base);
-    (i * 7 % 3 == 0 ? first : second).add(x[i] - base);
-  }
-  second.add(first);
-  row.log_of_sum = whole.log_over(largest - base);
-  CHECK(second.log_over(largest - base) == row.log_of_sum);
-  return row;
-}
 
 template <class Out>
 bool same_bits(Out a, Out b) {
@@ -104,27 +61,27 @@ void check_raw(queue& q, problem<In>& p, const setting& s = {}) {
     CAPTURE(r);
     INFO(describe(p.spec));
     const std::span<const In> row = p.x.row(r);
-    std::vector<float> x(row.size());
-    std::transform(row.begin(), row.end(), x.begin(),
-                   [](In v) { return static_cast<float>(reference::widen(v)); });
+    using A = reference::arithmetic_t<In>;
     const auto at = [&](std::int64_t column) {
-      return static_cast<double>(reference::widen(row[static_cast<std::size_t>(column)]));
+      return static_cast<A>(row[static_cast<std::size_t>(column)]);
     };
     const auto exact = reference::sample(row, {});
     CHECK(close(lse(r, 0), exact.lse, slack));
-    if (std::is_same_v<In, double>) {
-      continue;
-    }
-    const raw_row expected = raw_of(x);
-    CHECK(same_bits(lse(r, 0), written<Out>(expected.lse())));
+    const auto expected = core::reproducible::total_of(A{1}, p.x.cols(), at);
+    const auto log_of = [&](A element) {
+      return expected.kind == sampling::row_kind::ordinary
+                 ? static_cast<double>(expected.log_softmax(element))
+                 : sampling::log_probability_of(expected.kind);
+    };
+    CHECK(same_bits(lse(r, 0), written<Out>(static_cast<double>(expected.lse))));
     for (std::int64_t j = 0; j < 2; ++j) {
       const std::int64_t token = tokens(r, j);
       CHECK(
           same_bits(raw(r, j), written<Out>(token < 0 ? sampling::log_probability_of(expected.kind)
-                                                      : expected.log_of(at(token)))));
+                                                      : log_of(at(token)))));
     }
     for (std::int64_t i = 0; i < n; ++i) {
-      CHECK(same_bits(top(r, i), written<Out>(expected.log_of(at(top_columns(r, i))))));
+      CHECK(same_bits(top(r, i), written<Out>(log_of(at(top_columns(r, i))))));
     }
   }
 }

@@ -27,11 +27,10 @@ struct ordered_scale {
   SOFTFOLD_HD static ordered_scale of(float scale) {
     return {scale < 0 ? -scale : scale, scale < 0 ? 0x80000000U : 0U};
   }
+  /// And back from it.
   [[nodiscard]] __device__ float ordered(float x) const {
     return scaled ? __uint_as_float(__float_as_uint(x) ^ sign) : x;
   }
-  /// Back from it.
-  [[nodiscard]] __device__ float element(float ordered_x) const { return ordered(ordered_x); }
 };
 
 template <class In, bool scaled>
@@ -102,6 +101,10 @@ class packet_thread {
 
   /// In the order of scaled elements, NaN if there is one.
   [[nodiscard]] __device__ float largest() const { return largest_; }
+  /// What has that place in the order.
+  [[nodiscard]] __device__ float element(float ordered_x) const {
+    return scale_.ordered(ordered_x);
+  }
   [[nodiscard]] __device__ core::reproducible::exact_sum<float> sum() const {
     core::reproducible::exact_sum<float> result;
     result.top = top();

@@ -101,6 +101,14 @@ __device__ inline core::reproducible::exact_sum<A> sum_over_block(
   return sum;
 }
 
+/// Of what the block's threads have added; to thread 0.
+template <int lanes, class In, bool scaled>
+__device__ inline part_total<float> total_of_block(const packet_thread<In, scaled>& own,
+                                                   total_memory<float>& memory) {
+  const float largest = max_of_block<lanes>(own.largest(), memory);
+  return {own.element(largest), sum_over_block<lanes>(own.sum(), memory)};
+}
+
 /// x or, for a negative scale, -x.
 template <class A>
 __device__ inline A ordered(A x, A scale) {
@@ -192,11 +200,9 @@ __global__ void __launch_bounds__(reader_threads, least_resident(4))
       left = own.most_packets / ahead;
     }
   }
-  total_memory<float>& memory = shared.get();
-  const float largest = max_of_block<lanes>(own.largest(), memory);
-  const auto sum = sum_over_block<lanes>(own.sum(), memory);
+  const auto total = total_of_block<lanes>(own, shared.get());
   if (threadIdx.x == 0) {
-    parts[blockIdx.x] = {scale.element(largest), sum};
+    parts[blockIdx.x] = total;
   }
 }
 
@@ -274,7 +280,7 @@ struct warp_rows {
 
 /// Short rows. Each lane ends one of the warp's rows.
 template <int lanes, class In, bool scaled>
-__global__ void __launch_bounds__(reader_threads, least_resident(3))
+__global__ void __launch_bounds__(reader_threads, least_resident(scaled ? 2 : 3))
     total_by_warp(const row_source<In> source, const warp_rows shared_by,
                   const ordered_scale<scaled> order, const float scale,
                   const total_results<float> to) {
@@ -322,7 +328,7 @@ __global__ void __launch_bounds__(reader_threads, least_resident(3))
                                          : sum_over_lanes(own.sum(), members, from);
     whole = ends ? row_sum : whole;
   }
-  largest = order.element(largest);
+  largest = order.ordered(largest);
   const bool is_far = total::kind_of(scale, largest) == reproducible::row_kind::ordinary &&
                       reproducible::frame<float>::of(scale, largest).is_far;
   for (lane_mask left = ballot(is_far); left != 0; left &= left - 1) {

@@ -292,10 +292,11 @@ struct race {
 
   /// Columns [begin, end), begin a multiple of block_columns, by a block of reader_threads threads;
   /// `part`, in shared memory, is there for all when they have synchronized. `known`: an element of
-  /// the row, the larger the better for a race that is limited by depth.
-  template <int lanes, int ahead = reader_ahead<In>>
-  __device__ void run(std::int64_t begin, std::int64_t end, race_part& part,
-                      float known = -infinity<float>) const {
+  /// the row, the larger the better for a race that is limited by depth. also(blocks) is called
+  /// with all that is read, once.
+  template <int lanes, int ahead = reader_ahead<In>, class Also>
+  __device__ void run(std::int64_t begin, std::int64_t end, race_part& part, float known,
+                      const Also& also) const {
     constexpr int step = reader_threads * block_columns;
     const auto now = [](const std::uint32_t& shared) {
       return core::value_of_key<float>(*static_cast<const volatile std::uint32_t*>(&shared));
@@ -351,6 +352,7 @@ struct race {
         largest[a] = blocks[a].largest();
         top = max_or_nan(top, largest[a]);
       }
+      also(blocks);
       // That is all that is asked of most blocks; the next ones come meanwhile.
       first += ahead * step;
       if (first < end) {

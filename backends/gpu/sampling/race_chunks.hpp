@@ -4,6 +4,7 @@
 #pragma once
 
 #include <gpu/job/row_source.hpp>
+#include <gpu/reproducible/totals.hpp>
 #include <gpu/row/row_chunks.hpp>
 #include <gpu/sampling/race.hpp>
 #include <gpu/sampling/results.hpp>
@@ -70,11 +71,12 @@ __device__ inline void clear_lists(int* counts) {
   }
 }
 
-template <int lanes, class In, class Rows>
-__global__ void __launch_bounds__(reader_threads, least_resident(Rows::resident))
+/// `sums`: the same read finds the parts' totals, of the rows as they are.
+template <int lanes, class In, class Rows, bool sums>
+__global__ void __launch_bounds__(reader_threads, least_resident(sums ? 3 : Rows::resident))
     race_chunks(const row_source<In> source, const core::sample_problem problem,
                 const sample_ways ways, const row_chunks chunks, race_part* parts, int* cleared,
-                const Rows rows) {
+                const Rows rows, part_total<float>* totals) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
   }
@@ -89,8 +91,29 @@ __global__ void __launch_bounds__(reader_threads, least_resident(Rows::resident)
     return;
   }
   const auto reader = rows.reader(source, row);
-  race<In, false, decltype(rows.reader(source, row))>::of(reader, p, number / source.rows)
-      .template run<lanes>(chunks.begin(chunk), chunks.end(chunk, source.cols), part.get());
+  const auto race_with = [&](const auto& also) {
+    race<In, false, decltype(rows.reader(source, row))>::of(reader, p, number / source.rows)
+        .template run<lanes>(chunks.begin(chunk), chunks.end(chunk, source.cols), part.get(),
+                             -infinity<float>, also);
+  };
+  if constexpr (sums) {
+    __shared__ uninitialised<total_memory<float>> shared;
+    packet_thread<In, false> own{ordered_scale<false>{}};
+    int left = own.most_packets / reader_ahead<In>;
+    race_with([&](const auto& blocks) {
+      own.add(blocks, [](int) { return 0; });
+      if (--left == 0) {
+        own.carry();
+        left = own.most_packets / reader_ahead<In>;
+      }
+    });
+    const auto total = total_of_block<lanes>(own, shared.get());
+    if (threadIdx.x == 0) {
+      totals[blockIdx.x] = total;
+    }
+  } else {
+    race_with([](const auto&) {});
+  }
   __syncthreads();
   if (threadIdx.x == 0) {
     parts[blockIdx.x] = part.get();

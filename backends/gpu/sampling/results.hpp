@@ -5,6 +5,7 @@
 
 #include <gpu/row/vector_elements.hpp>
 
+#include <core/reproducible.hpp>
 #include <core/sample_problem.hpp>
 
 #include <cstdint>
@@ -13,21 +14,18 @@ namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
 /// What is wanted of a row as it is.
-struct raw_row {
-  core::sampling::row_kind kind;
-  double largest;
-  double log_of_sum;  ///< over the largest element
+using raw_row = core::reproducible::row_total<float>;
 
-  [[nodiscard]] SOFTFOLD_HD double log_of(double x) const {
-    return kind == core::sampling::row_kind::ordinary
-               ? core::sampling::log_probability(largest, x, log_of_sum)
-               : core::sampling::log_probability_of(kind);
-  }
-  static bool is_wanted(const sample_options& o) {
-    return o.lse.data != nullptr || o.raw_log_probability.data != nullptr ||
-           o.top_indices.data != nullptr;
-  }
-};
+inline bool wants_raws(const sample_options& o) {
+  return o.lse.data != nullptr || o.raw_log_probability.data != nullptr ||
+         o.top_indices.data != nullptr;
+}
+/// The log-probability of an element.
+[[nodiscard]] __device__ inline double raw_log(const raw_row& raw, float x) {
+  return raw.kind == core::sampling::row_kind::ordinary
+             ? static_cast<double>(raw.log_softmax(x))
+             : core::sampling::log_probability_of(raw.kind);
+}
 
 /// The token of an ordinary row's, or an infinite one's, best runner, or that there is none. log:
 /// of an ordinary row's, as the filters leave it. raws: what is wanted of rows as they are, or
@@ -44,7 +42,7 @@ __device__ inline void write_drawn(const core::sample_problem& problem, std::int
   double raw = log;
   if (exists && problem.options.raw_log_probability.data != nullptr) {
     const In* const x = static_cast<const In*>(problem.x.data) + row * problem.x.stride;
-    raw = raws[row].log_of(static_cast<double>(widen(x[best.column])));
+    raw = raw_log(raws[row], static_cast<float>(widen(x[best.column])));
   }
   core::sampling::write_token(problem, row, draw, exists ? best.column : -1, log, raw);
 }

@@ -176,7 +176,8 @@ __global__ void __launch_bounds__(reader_threads, least_resident(2))
           const auto racer = race<In, true>::of(reader, p, draw, memory.limits);
           racer.template run<lanes, round_ahead>(
               0, source.cols, memory.race.parts[0],
-              is_first ? -infinity<float> : static_cast<float>(numbers.largest_x));
+              is_first ? -infinity<float> : static_cast<float>(numbers.largest_x),
+              [](const auto&) {});
           take_part(source.cols, memory.race);
           find_winner(racer, memory.race);
           if (threadIdx.x == 0) {

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// How the totals of rows are found.
+#pragma once
+
+#include <gpu/executor.hpp>
+#include <gpu/reproducible/totals.hpp>
+
+#include <cstdint>
+#include <type_traits>
+
+namespace softfold::gpu {
+inline namespace SOFTFOLD_BACKEND {
+
+/// How rows are read for their totals.
+struct total_plan {
+  bool plainly;  ///< by core/reproducible.hpp's own code
+  bool by_warp;
+  row_chunks chunks;  ///< if it is neither
+
+  /// Of rows that are there.
+  template <class In>
+  static total_plan of(const executor& on, const const_matrix_ref& x, double scale) {
+    const int multiprocessors = on.properties.multiprocessors;
+    const bool are_many = x.rows >= std::int64_t{16} * multiprocessors;
+    const bool plainly = std::is_same_v<In, double> || static_cast<float>(scale) == 0;
+    return {plainly, !plainly && x.cols <= (are_many ? warp_columns_of_many : warp_columns),
+            row_chunks::of(x.cols, reader_step<In>, 4 * multiprocessors / x.rows)};
+  }
+  /// Parts that there has to be memory for.
+  [[nodiscard]] std::int64_t parts(std::int64_t rows) const {
+    return plainly || by_warp ? 0 : rows * chunks.count;
+  }
+};
+
+/// reproducible.inl: of rows, to be found by `plan`; and what ends them, given their chunks' parts.
+template <class In>
+void launch_totals(executor& on, const total_plan& plan, const const_matrix_ref& x, double scale,
+                   part_total<arithmetic_t<In>>* parts, const total_results<arithmetic_t<In>>& to);
+template <class In>
+void launch_totals_of_parts(executor& on, const row_chunks& chunks, const const_matrix_ref& x,
+                            double scale, const part_total<arithmetic_t<In>>* parts,
+                            const total_results<arithmetic_t<In>>& to);
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold::gpu
