@@ -15,11 +15,6 @@
 
 namespace softfold::core::sampling {
 
-SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE float fused(float a, float b, float c) {
-  using std::fma;
-  return fma(a, b, c);
-}
-
 /// A term is factor 2^n, about 1.375 2^23 exp(x): whoever divides by the largest element's term is
 /// rid of what is constant.
 namespace raw_terms {

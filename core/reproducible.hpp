@@ -24,10 +24,6 @@ using sampling::fused;
 using sampling::mass;
 using sampling::product;
 
-SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE float fused(float a, float b, float c) {
-  using std::fma;
-  return fma(a, b, c);
-}
 SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE float product(float a, float b) {
 #if defined(__CUDA_ARCH__)
   return __fmul_rn(a, b);

@@ -26,6 +26,11 @@ SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE double fused(double a, double b, double c) {
   return fma(a, b, c);
 }
 
+SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE float fused(float a, float b, float c) {
+  using std::fma;
+  return fma(a, b, c);
+}
+
 /// a * b, rounded; no compiler may fuse it with what is done to it.
 SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE double product(double a, double b) {
 #if defined(__CUDA_ARCH__)

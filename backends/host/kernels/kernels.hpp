@@ -10,6 +10,8 @@
 #include <backends/host/kernels/masses.hpp>
 #include <backends/host/kernels/output.hpp>
 #include <backends/host/kernels/race.hpp>
+#include <backends/host/kernels/reproducible.hpp>
+#include <backends/host/kernels/reproducible_gradient.hpp>
 #include <backends/host/kernels/sampling.hpp>
 #include <backends/host/kernels/scan.hpp>
 #include <backends/host/kernels/select.hpp>
@@ -46,12 +48,17 @@ constexpr input_kernels input_kernels_of() {
       .about_above = mass_kernels<T>::about_above,
       .sum_above = mass_kernels<T>::sum_above,
       .raw_sum = raw_sum_kernel_of<T>(),
+      .reproducible_fold = reproducible_fold_kernel<T>,
   };
 }
 
-template <class Kernels>
+template <class Kernels, class Reproducible>
 constexpr gradient_functions gradient_functions_of() {
-  return {.sum = Kernels::sum, .map = Kernels::map, .short_rows = Kernels::short_rows};
+  return {.sum = Kernels::sum,
+          .map = Kernels::map,
+          .short_rows = Kernels::short_rows,
+          .tiles = Reproducible::tiles,
+          .reproducible_map = Reproducible::map};
 }
 
 template <class T, class Out>
@@ -66,9 +73,12 @@ constexpr output_kernels output_kernels_of() {
       .short_softmax = short_rows_kernel<T, Out, short_result::softmax>,
       .short_log_softmax = short_rows_kernel<T, Out, short_result::log_softmax>,
       .short_logsumexp = short_rows_kernel<T, A, short_result::logsumexp>,
-      .softmax_gradient = gradient_functions_of<gradient_kernels<T, Out, softmax_gradient>>(),
-      .log_softmax_gradient =
-          gradient_functions_of<gradient_kernels<T, Out, log_softmax_gradient>>(),
+      .reproducible_softmax = reproducible_output<T, Out>::softmax,
+      .reproducible_log_softmax = reproducible_output<T, Out>::log_softmax,
+      .softmax_gradient = gradient_functions_of<gradient_kernels<T, Out, softmax_gradient>,
+                                                reproducible_gradient<T, Out, false>>(),
+      .log_softmax_gradient = gradient_functions_of<gradient_kernels<T, Out, log_softmax_gradient>,
+                                                    reproducible_gradient<T, Out, true>>(),
   };
 }
 

@@ -102,6 +102,32 @@ struct raw_halves {
   std::uint64_t high[3] = {};
 };
 
+/// A part of a row, folded as core/reproducible.hpp has it: sums of lower and upper halves of the
+/// words of the anchor's place and those below it.
+struct reproducible_part {
+  double largest = 0;  ///< of the elements; -infinity if none is above it, and no words are set
+  std::int32_t anchor = 0;
+  std::uint64_t low[5] = {};
+  std::uint64_t high[5] = {};
+};
+
+/// What core::reproducible::row_total knows of an ordinary row that is not far.
+struct reproducible_row {
+  double scale = 1;
+  double n = 0;
+  double high = 0;
+  double low = 0;
+  double log_high = 0;
+  double log_low = 0;
+};
+
+/// Those of a gradient's row.
+struct reproducible_gradient_row {
+  double scale = 1;
+  double high = 0;
+  double low = 0;
+};
+
 /// A destination of a row's results.
 struct destination {
   void* data = nullptr;
@@ -303,7 +329,13 @@ struct input_kernels {
   /// Adds the terms of x[0, n) - base, n <= segment_columns, as core::sampling::raw_sum has them;
   /// none is of a place above `top`. Null for f64.
   void (*raw_sum)(const void* x, std::int64_t n, float base, std::int32_t top, raw_halves* sums);
+  /// Of x[0, n), n <= segment_columns, from a multiple of 8 columns on. False if the row needs the
+  /// plain way: NaN, +infinity, far above zero. The scale is one that reproducible_scale takes.
+  bool (*reproducible_fold)(const void* x, std::int64_t n, double scale, reproducible_part* part);
 };
+
+/// Scales whose elements' products the kernels of reproducible rows can take.
+constexpr bool reproducible_scale(double scale) { return scale >= 0x1p-100 && scale <= 0x1p100; }
 
 /// Kernels of a gradient that read one type and write another.
 struct gradient_functions {
@@ -314,6 +346,11 @@ struct gradient_functions {
   void (*map)(const void* y, const void* dy, std::int64_t n, double sum, double scale,
               destination dx);
   void (*short_rows)(const gradient_rows* rows);
+  /// The sums of tiles of core::reproducible::tile_columns.
+  void (*tiles)(const void* y, const void* dy, std::int64_t n, double* sums);
+  /// As core::reproducible::row_gradient has them. dx may be y or dy.
+  void (*reproducible_map)(const void* y, const void* dy, std::int64_t n,
+                           const reproducible_gradient_row* row, destination dx);
 };
 
 /// Kernels that read one type and write another.
@@ -336,6 +373,11 @@ struct output_kernels {
   void (*short_softmax)(const short_rows* rows);
   void (*short_log_softmax)(const short_rows* rows);
   void (*short_logsumexp)(const short_rows* rows);  ///< f32 or f64 results only
+  /// As core::reproducible::row_total has them. y may be x.
+  void (*reproducible_softmax)(const void* x, std::int64_t n, const reproducible_row* row,
+                               destination y);
+  void (*reproducible_log_softmax)(const void* x, std::int64_t n, const reproducible_row* row,
+                                   destination y);
   gradient_functions softmax_gradient;
   gradient_functions log_softmax_gradient;
 };

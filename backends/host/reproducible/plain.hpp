@@ -14,12 +14,10 @@ namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
 namespace host {
 
-using core::arithmetic_t;
-
 template <class T>
-core::reproducible::row_total<arithmetic_t<T>> plain_total(const T* x, std::int64_t cols,
-                                                           double scale) {
-  using A = arithmetic_t<T>;
+core::reproducible::row_total<core::arithmetic_t<T>> plain_total(const T* x, std::int64_t cols,
+                                                                 double scale) {
+  using A = core::arithmetic_t<T>;
   return core::reproducible::total_of(static_cast<A>(scale), cols,
                                       [x](std::int64_t c) { return static_cast<A>(x[c]); });
 }
@@ -35,9 +33,9 @@ A result_of(core::reproducible::row_kind kind, empty_row policy, bool log) {
 
 /// y[i] of x[0, n), some of the row's elements. y may be x.
 template <class T, class Out>
-void plain_map(const core::reproducible::row_total<arithmetic_t<T>>& row, const T* x,
+void plain_map(const core::reproducible::row_total<core::arithmetic_t<T>>& row, const T* x,
                std::int64_t n, bool log, empty_row policy, Out* y) {
-  using A = arithmetic_t<T>;
+  using A = core::arithmetic_t<T>;
   const bool ordinary = row.kind == core::reproducible::row_kind::ordinary;
   const A other = result_of<A>(row.kind, policy, log);
   for (std::int64_t i = 0; i < n; ++i) {

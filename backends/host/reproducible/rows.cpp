@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Reproducible softmax, log_softmax and logsumexp.
-#include <backends/host/parallel.hpp>
-#include <backends/host/reproducible/plain.hpp>
+/// Reproducible softmax, log_softmax and logsumexp as jobs.
+#include <backends/host/reproducible/row.hpp>
 #include <backends/host/run.hpp>
 
 #include <core/typed_memory.hpp>
@@ -10,33 +9,95 @@
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
 namespace host {
+namespace {
+
+template <class In>
+struct softmax_job {
+  source from;
+  matrix_ref y;
+  empty_row policy;
+  bool log;
+
+  static constexpr std::size_t segment_bytes = sizeof(reproducible_part);
+  [[nodiscard]] static std::size_t kept_bytes(const plan&) { return 0; }
+  [[nodiscard]] shape description() const {
+    shape s = from.shape_to(static_cast<std::int64_t>(size_of(y.type)));
+    s.in_place = from.x.data == y.data;
+    return s;
+  }
+
+  class row {
+   public:
+    row(const softmax_job& job, const plan& plan, std::int64_t r, const row_memory& memory)
+        : job_(job),
+          y_(job.from.kernels.result_at(job.y.data, r * job.y.stride)),
+          stream_(plan.stream),
+          fold_(job.from, r, memory) {}
+
+    void fold(std::int64_t segment) { fold_.fold(segment); }
+    void between() {
+      total_ = fold_.total();
+      known_ = numbers_of(total_);
+    }
+    void write(std::int64_t segment) const {
+      const typed_kernels& kernels = job_.from.kernels;
+      const auto [begin, count] = columns_of(segment, job_.from.x.cols);
+      const In* const x = fold_.x() + begin;
+      void* const y = kernels.result_at(y_, begin);
+      if (suits_kernels(total_)) {
+        (job_.log ? kernels.output.reproducible_log_softmax : kernels.output.reproducible_softmax)(
+            x, count, &known_, {y, stream_});
+        return;
+      }
+      core::with_output<In>(job_.y.type, [&](auto out) {
+        plain_map(total_, x, count, job_.log, job_.policy, static_cast<decltype(out)*>(y));
+      });
+    }
+
+   private:
+    const softmax_job& job_;
+    void* y_;
+    bool stream_;
+    reproducible_fold_of_row<In> fold_;
+    core::reproducible::row_total<core::arithmetic_t<In>> total_;
+    reproducible_row known_;
+  };
+};
+
+/// Of a list of some of the row's elements.
+template <class In>
+void write_list(const core::row_problem& p, std::int64_t r,
+                const core::reproducible::row_total<core::arithmetic_t<In>>& total) {
+  core::with_output<In>(p.y.type, [&](auto out) {
+    plain_map(total, static_cast<const In*>(p.x.data) + r * p.x.stride, p.x.cols,
+              p.what == core::operation::log_softmax, p.policy,
+              static_cast<decltype(out)*>(p.y.data) + r * p.y.stride);
+  });
+}
+
+}  // namespace
 
 void run_reproducible_softmax(executor& on, const core::row_problem& p) {
-  if (p.x.cols == 0) {
+  if (p.x.rows == 0 || p.x.cols == 0) {
     return;
   }
-  const const_matrix_ref& whole = p.whole.data != nullptr ? p.whole : p.x;
   core::with_real(p.x.type, [&](auto in) {
     using In = decltype(in);
-    core::with_output<In>(p.y.type, [&](auto out) {
-      using Out = decltype(out);
-      over_each(on, p.x.rows, whole.cols, [&](std::int64_t r) {
-        const auto total =
-            plain_total(static_cast<const In*>(whole.data) + r * whole.stride, whole.cols, p.scale);
-        plain_map(total, static_cast<const In*>(p.x.data) + r * p.x.stride, p.x.cols,
-                  p.what == core::operation::log_softmax, p.policy,
-                  static_cast<Out*>(p.y.data) + r * p.y.stride);
-      });
-    });
+    if (p.whole.data != nullptr) {
+      for_each_total<In>(on, p.whole, p.scale,
+                         [&](std::int64_t r, const auto& total) { write_list<In>(p, r, total); });
+      return;
+    }
+    run_job(on, softmax_job<In>{{on.kernels, p.x, p.scale, p.y.type},
+                                p.y,
+                                p.policy,
+                                p.what == core::operation::log_softmax});
   });
 }
 
 void run_reproducible_logsumexp(executor& on, const core::row_problem& p) {
   core::with_real(p.x.type, [&](auto in) {
-    using In = decltype(in);
-    over_each(on, p.x.rows, p.x.cols, [&](std::int64_t r) {
-      const auto total =
-          plain_total(static_cast<const In*>(p.x.data) + r * p.x.stride, p.x.cols, p.scale);
+    for_each_total<decltype(in)>(on, p.x, p.scale, [&](std::int64_t r, const auto& total) {
       core::write_real(p.y.data, p.y.type, r * p.y.stride, total.lse);
     });
   });

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// Reproducible softmax_topk: the selection as it always is, then its elements' probabilities.
-#include <backends/host/parallel.hpp>
-#include <backends/host/reproducible/plain.hpp>
+#include <backends/host/reproducible/row.hpp>
 #include <backends/host/run.hpp>
 
 #include <core/typed_memory.hpp>
@@ -26,16 +25,16 @@ Matrix rows_of(Matrix m, std::int64_t first, std::int64_t count) {
 }
 
 template <class In>
-void write_row(const core::topk_problem& p, std::int64_t r) {
+void write_row(const core::topk_problem& p, std::int64_t r,
+               const core::reproducible::row_total<core::arithmetic_t<In>>& total) {
   const In* const x = static_cast<const In*>(p.x.data) + r * p.x.stride;
-  const auto total = plain_total(x, p.x.cols, p.scale);
   if (p.lse.data != nullptr) {
     core::write_real(p.lse.data, p.lse.type, r, total.lse);
   }
   for (std::int64_t i = 0; p.probabilities.data != nullptr && i < p.probabilities.cols; ++i) {
     const std::int64_t column =
         core::integer_at(p.indices.data, p.indices.type, r * p.indices.stride + i);
-    arithmetic_t<In> probability[1];
+    core::arithmetic_t<In> probability[1];
     plain_map(total, x + (column - p.column_offset), 1, false, p.policy, probability);
     core::write_real(p.probabilities.data, p.probabilities.type, r * p.probabilities.stride + i,
                      probability[0]);
@@ -64,8 +63,10 @@ void run_reproducible_topk(executor& on, const core::topk_problem& p) {
       run_topk(on, rows);
     }
     core::with_real(p.x.type, [&](auto in) {
-      over_each(on, count, p.x.cols,
-                [&](std::int64_t r) { write_row<decltype(in)>(p, first + r); });
+      using In = decltype(in);
+      for_each_total<In>(on, rows.x, p.scale, [&](std::int64_t r, const auto& total) {
+        write_row<In>(p, first + r, total);
+      });
     });
   }
 }

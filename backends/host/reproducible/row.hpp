@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// The first look at a reproducible row: parts by kernels, and their sum.
+#pragma once
+
+#include <backends/host/reproducible/plain.hpp>
+#include <backends/host/row/job.hpp>
+#include <backends/host/row/source.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <limits>
+
+namespace softfold {
+inline namespace SOFTFOLD_BACKEND {
+namespace host {
+
+/// A kernel's words as the definition has them.
+template <class A>
+core::reproducible::exact_sum<A> sum_of(const reproducible_part& part) {
+  constexpr int most = core::reproducible::exact_sum<A>::words_of + 1;
+  core::reproducible::exact_sum<A> sum;
+  int first = 0;
+  while (first < most && part.low[first] == 0 && part.high[first] == 0) {
+    ++first;
+  }
+  if (first == most) {
+    return sum;
+  }
+  sum.top = part.anchor - first;
+  for (int i = first; i < std::min(first + most - 1, most); ++i) {
+    core::reproducible::mass& word = sum.words[i - first];
+    word = {part.high[i] << 32, part.high[i] >> 32};
+    word.add(part.low[i]);
+  }
+  return sum;
+}
+
+/// Whether a row's second look is the kernels'.
+template <class A>
+bool suits_kernels(const core::reproducible::row_total<A>& total) {
+  return total.kind == core::reproducible::row_kind::ordinary && !total.exponents.is_far &&
+         reproducible_scale(static_cast<double>(total.exponents.scale));
+}
+
+template <class A>
+reproducible_row numbers_of(const core::reproducible::row_total<A>& total) {
+  return {.scale = static_cast<double>(total.exponents.scale),
+          .n = static_cast<double>(total.n),
+          .high = static_cast<double>(total.high),
+          .low = static_cast<double>(total.low),
+          .log_high = static_cast<double>(total.log_high),
+          .log_low = static_cast<double>(total.log_low)};
+}
+
+/// One row, whose segments any thread may fold.
+template <class In>
+class reproducible_fold_of_row {
+ public:
+  using A = core::arithmetic_t<In>;
+
+  reproducible_fold_of_row(const source& from, std::int64_t r, const row_memory& memory)
+      : from_(from),
+        x_(static_cast<const In*>(from.row(r))),
+        parts_(static_cast<reproducible_part*>(memory.segments)),
+        by_kernels_(reproducible_scale(from.scale)) {}
+
+  [[nodiscard]] const In* x() const { return x_; }
+
+  void fold(std::int64_t segment) {
+    if (!by_kernels_.load(std::memory_order_relaxed)) {
+      return;
+    }
+    const auto [begin, count] = columns_of(segment, from_.x.cols);
+    if (!from_.kernels.input.reproducible_fold(x_ + begin, count, from_.scale, &parts_[segment])) {
+      by_kernels_.store(false, std::memory_order_relaxed);
+    }
+  }
+
+  [[nodiscard]] core::reproducible::row_total<A> total() const {
+    const std::int64_t cols = from_.x.cols;
+    const auto scale = static_cast<A>(from_.scale);
+    if (by_kernels_) {
+      double largest = -std::numeric_limits<double>::infinity();
+      core::reproducible::exact_sum<A> sum;
+      for (std::int64_t i = 0; i < segments_of(cols); ++i) {
+        largest = std::max(largest, parts_[i].largest);
+        sum.add(sum_of<A>(parts_[i]));
+      }
+      const auto total = core::reproducible::row_total<A>::of(scale, static_cast<A>(largest), sum);
+      if (!total.exponents.is_far) {
+        return total;
+      }
+    }
+    return plain_total(x_, cols, from_.scale);
+  }
+
+ private:
+  const source& from_;
+  const In* x_;
+  reproducible_part* parts_;
+  std::atomic<bool> by_kernels_;
+};
+
+/// A reduction: finish(r, total of row r).
+template <class In, class Finish>
+struct totals_job {
+  source from;
+  const Finish& finish;
+
+  static constexpr std::size_t segment_bytes = sizeof(reproducible_part);
+  [[nodiscard]] static std::size_t kept_bytes(const plan&) { return 0; }
+  [[nodiscard]] shape description() const { return from.shape_to(0); }
+
+  class row {
+   public:
+    row(const totals_job& job, const plan&, std::int64_t r, const row_memory& memory)
+        : job_(job), r_(r), fold_(job.from, r, memory) {}
+    void fold(std::int64_t segment) { fold_.fold(segment); }
+    void between() { job_.finish(r_, fold_.total()); }
+
+   private:
+    const totals_job& job_;
+    std::int64_t r_;
+    reproducible_fold_of_row<In> fold_;
+  };
+};
+
+template <class In, class Finish>
+void for_each_total(executor& on, const const_matrix_ref& x, double scale, const Finish& finish) {
+  if (x.rows == 0) {
+    return;
+  }
+  if (x.cols == 0) {
+    for (std::int64_t r = 0; r < x.rows; ++r) {
+      finish(r, plain_total<In>(nullptr, 0, scale));
+    }
+    return;
+  }
+  run_job(on, totals_job<In, Finish>{{on.kernels, x, scale, x.type}, finish});
+}
+
+}  // namespace host
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold
