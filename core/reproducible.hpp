@@ -144,7 +144,8 @@ struct frame {
  private:
   [[nodiscard]] SOFTFOLD_HD exponent<A> far(A x) const {
     constexpr A infinity = std::numeric_limits<A>::infinity();
-    if (x == infinity || x == -infinity) {
+    const A scaled_x = product(scale, x);
+    if (scaled_x == infinity || scaled_x == -infinity) {  // past the range: not there
       return {-infinity, A{0}};
     }
     if constexpr (std::is_same_v<A, float>) {

@@ -55,7 +55,7 @@ RULES = {
                                 "backends/host/plan", "backends/host/."],
     "backends/host/scan": ["core", "include", "backends/host/row", "backends/host/kernels",
                            "backends/host/plan", "backends/host/."],
-    "backends/host/sampling": ["core", "include", "backends/host/topk", "backends/host/row",
+    "backends/host/sampling": ["core", "include", "backends/host/topk", "backends/host/reproducible", "backends/host/row",
                                "backends/host/kernels", "backends/host/plan", "backends/host/."],
     "backends/cpu": ["core", "include", "backends/host"],
     "backends/kokkos": ["core", "include", "backends/host", "backends/gpu"],

@@ -114,7 +114,7 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
     const total_results<float> raw_results = {
         raws, o.lse.data, o.lse.data != nullptr && o.lse.type != dtype_of<float>};
     const auto end_raws = [&] {
-      if (o.top_log_probabilities.data != nullptr) {
+      if (o.top_log_probabilities.data != nullptr && o.top_log_probabilities.cols > 0) {
         const matrix_ref& first = o.top_log_probabilities;
         launch_next(on.stream, raw_of_first, divide_up(rows * first.cols, reader_threads),
                     reader_threads, 0, first, raws);

@@ -47,7 +47,6 @@ constexpr input_kernels input_kernels_of() {
       .measure = mass_kernels<T>::measure,
       .about_above = mass_kernels<T>::about_above,
       .sum_above = mass_kernels<T>::sum_above,
-      .raw_sum = raw_sum_kernel_of<T>(),
       .reproducible_fold = reproducible_fold_kernel<T>,
   };
 }

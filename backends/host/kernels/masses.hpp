@@ -5,7 +5,7 @@
 
 #include <backends/host/kernels/elements.hpp>
 #include <backends/host/kernels/exponentials.hpp>
-#include <backends/host/kernels/raw_sum.hpp>
+#include <backends/host/kernels/fused.hpp>
 
 #include <core/sampling.hpp>
 

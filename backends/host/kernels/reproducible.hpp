@@ -10,7 +10,7 @@
 #pragma once
 
 #include <backends/host/kernels/elements.hpp>
-#include <backends/host/kernels/raw_sum.hpp>
+#include <backends/host/kernels/fused.hpp>
 
 #include <core/reproducible.hpp>
 

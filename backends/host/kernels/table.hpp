@@ -95,13 +95,6 @@ struct row_extremes {
   bool has_nan = false;
 };
 
-/// What a kernel adds up of a row as it is: sums of lower and upper halves of 64-bit numbers, of
-/// the three places of core::sampling::raw_sum.
-struct raw_halves {
-  std::uint64_t low[3] = {};
-  std::uint64_t high[3] = {};
-};
-
 /// A part of a row, folded as core/reproducible.hpp has it: sums of lower and upper halves of the
 /// words of the anchor's place and those below it.
 struct reproducible_part {
@@ -326,9 +319,6 @@ struct input_kernels {
   /// vectors as weigh leaves them.
   void (*sum_above)(const void* values, const std::uint64_t* weights, std::int64_t n,
                     double threshold, mass_sums* sums);
-  /// Adds the terms of x[0, n) - base, n <= segment_columns, as core::sampling::raw_sum has them;
-  /// none is of a place above `top`. Null for f64.
-  void (*raw_sum)(const void* x, std::int64_t n, float base, std::int32_t top, raw_halves* sums);
   /// Of x[0, n), n <= segment_columns, from a multiple of 8 columns on. False if the row needs the
   /// plain way: NaN, +infinity, far above zero. The scale is one that reproducible_scale takes.
   bool (*reproducible_fold)(const void* x, std::int64_t n, double scale, reproducible_part* part);

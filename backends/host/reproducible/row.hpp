@@ -54,6 +54,22 @@ reproducible_row numbers_of(const core::reproducible::row_total<A>& total) {
           .log_low = static_cast<double>(total.log_low)};
 }
 
+/// Of a row by the parts of its segments; the plain way where they are no use.
+template <class In>
+core::reproducible::row_total<core::arithmetic_t<In>> total_of_parts(
+    const In* x, std::int64_t cols, double given_scale, const reproducible_part* parts) {
+  using A = core::arithmetic_t<In>;
+  const auto scale = static_cast<A>(given_scale);
+  double largest = -std::numeric_limits<double>::infinity();
+  core::reproducible::exact_sum<A> sum;
+  for (std::int64_t i = 0; i < segments_of(cols); ++i) {
+    largest = std::max(largest, parts[i].largest);
+    sum.add(sum_of<A>(parts[i]));
+  }
+  const auto total = core::reproducible::row_total<A>::of(scale, static_cast<A>(largest), sum);
+  return total.exponents.is_far ? plain_total(x, cols, given_scale) : total;
+}
+
 /// One row, whose segments any thread may fold.
 template <class In>
 class reproducible_fold_of_row {
@@ -79,21 +95,8 @@ class reproducible_fold_of_row {
   }
 
   [[nodiscard]] core::reproducible::row_total<A> total() const {
-    const std::int64_t cols = from_.x.cols;
-    const auto scale = static_cast<A>(from_.scale);
-    if (by_kernels_) {
-      double largest = -std::numeric_limits<double>::infinity();
-      core::reproducible::exact_sum<A> sum;
-      for (std::int64_t i = 0; i < segments_of(cols); ++i) {
-        largest = std::max(largest, parts_[i].largest);
-        sum.add(sum_of<A>(parts_[i]));
-      }
-      const auto total = core::reproducible::row_total<A>::of(scale, static_cast<A>(largest), sum);
-      if (!total.exponents.is_far) {
-        return total;
-      }
-    }
-    return plain_total(x_, cols, from_.scale);
+    return by_kernels_ ? total_of_parts(x_, from_.x.cols, from_.scale, parts_)
+                       : plain_total(x_, from_.x.cols, from_.scale);
   }
 
  private:

@@ -55,7 +55,8 @@ sampling::mass times(std::uint64_t weight, std::uint64_t count) {
 std::size_t mass_memory::bytes(std::int64_t cols, dtype computed) {
   const auto segments = static_cast<std::size_t>(segments_of(cols));
   const auto listed = segments * static_cast<std::size_t>(segment_room);
-  return whole_lines(segments * sizeof(mass_sums)) + whole_lines(segments * sizeof(raw_halves)) +
+  return whole_lines(segments * sizeof(mass_sums)) +
+         whole_lines(segments * sizeof(reproducible_part)) +
          whole_lines(segments * sizeof(double)) + whole_lines(listed * size_of(computed)) +
          whole_lines(listed * sizeof(std::int32_t)) +
          whole_lines(entry_list::bytes(cols, computed));
@@ -70,7 +71,7 @@ mass_memory::mass_memory(std::byte* memory, std::int64_t cols, dtype computed) {
     return start;
   };
   sums = reinterpret_cast<mass_sums*>(part(segments * sizeof(mass_sums)));
-  halves = reinterpret_cast<raw_halves*>(part(segments * sizeof(raw_halves)));
+  totals = reinterpret_cast<reproducible_part*>(part(segments * sizeof(reproducible_part)));
   above = reinterpret_cast<double*>(part(segments * sizeof(double)));
   values = part(listed * size_of(computed));
   columns = reinterpret_cast<std::int32_t*>(part(listed * sizeof(std::int32_t)));
@@ -355,26 +356,6 @@ std::optional<cut_bounds> row_masses::bounds_of_share(double p, const about_mass
   const auto [surely, maybe] =
       list.ends_of(mass_near(std::max(least, 1.0)), mass_near(std::max(most, 1.0)), {}, probe);
   return cut_bounds{surely.kept, maybe.kept};
-}
-
-double raw_log_of_row(executor& on, const plan& plan, const row_view& row, float largest,
-                      raw_halves* halves) {
-  const float base = sampling::raw_base(largest);
-  sampling::raw_sum sum;
-  sum.top = sampling::raw_top(largest - base);
-  over_segments(on, plan, row.cols(), [&](std::int64_t segment) {
-    const auto [begin, count] = columns_of(segment, row.cols());
-    halves[segment] = {};
-    row.kernels().raw_sum(row.at(begin), count, base, sum.top, halves + segment);
-  });
-  for (std::int64_t segment = 0; segment < segments_of(row.cols()); ++segment) {
-    for (int i = 0; i < 3; ++i) {
-      const raw_halves& own = halves[segment];
-      sum.words[i].add(own.low[i]);
-      sum.words[i].add({own.high[i] << 32, own.high[i] >> 32});
-    }
-  }
-  return sum.log_over(largest - base);
 }
 
 }  // namespace host

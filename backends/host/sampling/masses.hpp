@@ -8,8 +8,6 @@
 #include <backends/host/sampling/entry_list.hpp>
 #include <backends/host/sampling/row_view.hpp>
 
-#include <core/raw_sum.hpp>
-
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -24,10 +22,10 @@ class mass_memory {
   static std::size_t bytes(std::int64_t cols, dtype computed);
   mass_memory(std::byte* memory, std::int64_t cols, dtype computed);
 
-  mass_sums* sums;     ///< one for each segment
-  raw_halves* halves;  ///< the same
-  double* above;       ///< the same
-  std::byte* values;   ///< what segments list, segment_room of each
+  mass_sums* sums;            ///< one for each segment
+  reproducible_part* totals;  ///< the same
+  double* above;              ///< the same
+  std::byte* values;          ///< what segments list, segment_room of each
   std::int32_t* columns;
   std::byte* entries;
 
@@ -105,10 +103,6 @@ class row_masses {
   double largest_;  ///< z
   const mass_memory& memory_;
 };
-
-/// log of the sum of exp(x) over exp(largest) in a row of f32 arithmetic as it is.
-double raw_log_of_row(executor& on, const plan& plan, const row_view& row, float largest,
-                      raw_halves* halves);
 
 }  // namespace host
 }  // namespace SOFTFOLD_BACKEND

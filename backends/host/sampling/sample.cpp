@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// sample: plan -> run.
+#include <backends/host/reproducible/row.hpp>
 #include <backends/host/row/state.hpp>
 #include <backends/host/run.hpp>
 #include <backends/host/sampling/list.hpp>
@@ -10,8 +11,10 @@
 #include <core/sample_row.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <optional>
+#include <tuple>
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
@@ -163,18 +166,35 @@ class row_sample {
     if (raw_kind_ == row_kind::ordinary &&
         (o_.lse.data != nullptr || o_.raw_log_probability.data != nullptr ||
          o_.top_indices.data != nullptr)) {
-      const double largest = numbers_.largest_x;
-      raw_log_of_sum_ = is_double_ ? sampling::log_of(masses(1).weight_of({}))
-                                   : raw_log_of_row(on_, plan_, row_, static_cast<float>(largest),
-                                                    work_.masses.halves);
-      numbers_.lse = largest + raw_log_of_sum_;
+      core::with_real(p_.x.type, [&]<class T>(T) {
+        using A = core::arithmetic_t<T>;
+        auto& total = std::get<core::reproducible::row_total<A>>(raws_);
+        total = raw_total<T>();
+        numbers_.lse = static_cast<double>(total.lse);
+      });
     }
+  }
+  template <class T>
+  core::reproducible::row_total<core::arithmetic_t<T>> raw_total() const {
+    std::atomic<bool> by_kernels = true;
+    over_segments(on_, plan_, row_.cols(), [&](std::int64_t segment) {
+      const auto [begin, count] = columns_of(segment, row_.cols());
+      if (!row_.kernels().reproducible_fold(row_.at(begin), count, 1,
+                                            work_.masses.totals + segment)) {
+        by_kernels.store(false, std::memory_order_relaxed);
+      }
+    });
+    const auto* const x = static_cast<const T*>(row_.x);
+    return by_kernels ? total_of_parts(x, row_.cols(), 1, work_.masses.totals)
+                      : plain_total(x, row_.cols(), 1);
   }
 
   [[nodiscard]] double raw_log(double x) const {
-    return raw_kind_ == row_kind::ordinary
-               ? sampling::log_probability(numbers_.largest_x, x, raw_log_of_sum_)
-               : sampling::log_probability_of(raw_kind_);
+    if (raw_kind_ != row_kind::ordinary) {
+      return sampling::log_probability_of(raw_kind_);
+    }
+    return is_double_ ? std::get<1>(raws_).log_softmax(x)
+                      : static_cast<double>(std::get<0>(raws_).log_softmax(static_cast<float>(x)));
   }
 
   /// A row of a temperature near 0, by the definition's own steps.
@@ -337,8 +357,9 @@ class row_sample {
   double scale_ = 1;
   row_kind raw_kind_ = row_kind::ordinary;
   sampling::row_numbers numbers_;
-  double raw_log_of_sum_ = 0;  ///< over the largest element
-  double largest_ = 0;         ///< z
+  /// The row as it is, in the arithmetic's type, if that is wanted.
+  std::tuple<core::reproducible::row_total<float>, core::reproducible::row_total<double>> raws_;
+  double largest_ = 0;  ///< z
   about_mass about_;
   first_part kept_;
   /// If that is less: the cut is between them, and the winner as a rule is not.
