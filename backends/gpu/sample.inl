@@ -57,9 +57,6 @@ void run_by_block(executor& on, const core::sample_problem& p, const sample_ways
                 row_source<In>::of(p.x), p, ways);
 }
 
-/// Blocks that the device is full of.
-int race_blocks(const executor& on) { return race_resident * on.properties.multiprocessors; }
-
 /// Rows in f32 arithmetic, whose ways are several.
 template <class In>
 void sample_float_rows(executor& on, const core::sample_problem& given, const sample_ways& ways,
@@ -80,14 +77,15 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
   constexpr std::int64_t for_measure = 16;
   const bool measures = has_stairs && counts && draws >= for_measure;
   const bool has_rest = has_stairs || (has_race && ways.wants_kept);
-  const int blocks = race_blocks(on);
-  const row_chunks chunks =
-      row_chunks::of(p.x.cols, reader_step<In>, blocks / std::max<std::int64_t>(draws, 1));
-  const std::int64_t all_chunks = draws * chunks.count;
   // The race's read of all rows finds the totals of raw ones, too, unless they are short.
   const auto raw_plan = total_plan::of<In>(on, p.x, 1);
   const bool in_race = has_raws && has_race && draws == rows && ways.alike && !given.edits.any() &&
                        !raw_plan.by_warp;
+  const int blocks =
+      (in_race ? summing_race_resident : race_resident) * on.properties.multiprocessors;
+  const auto chunks =
+      row_chunks::filling(p.x.cols, reader_step<In>, std::max<std::int64_t>(draws, 1), blocks);
+  const std::int64_t all_chunks = draws * chunks.count;
   const std::int64_t raw_chunks = in_race ? all_chunks : raw_plan.parts(rows);
   raw_row* raws = nullptr;
   part_total<float>* raw_parts = nullptr;

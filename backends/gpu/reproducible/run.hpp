@@ -25,7 +25,7 @@ struct total_plan {
     const bool are_many = x.rows >= std::int64_t{16} * multiprocessors;
     const bool plainly = std::is_same_v<In, double> || static_cast<float>(scale) == 0;
     return {plainly, !plainly && x.cols <= (are_many ? warp_columns_of_many : warp_columns),
-            row_chunks::of(x.cols, reader_step<In>, 4 * multiprocessors / x.rows)};
+            row_chunks::filling(x.cols, reader_step<In>, x.rows, total_resident * multiprocessors)};
   }
   /// Parts that there has to be memory for.
   [[nodiscard]] std::int64_t parts(std::int64_t rows) const {

@@ -171,9 +171,12 @@ __device__ inline void write_total(const total_results<arithmetic_t<In>>& to, st
   }
 }
 
+/// Blocks of total_chunks on a multiprocessor.
+constexpr int total_resident = 4;
+
 /// Chunks of rows in f32 arithmetic.
 template <int lanes, class In, bool scaled>
-__global__ void __launch_bounds__(reader_threads, least_resident(4))
+__global__ void __launch_bounds__(reader_threads, least_resident(total_resident))
     total_chunks(const row_source<In> source, const row_chunks chunks,
                  const ordered_scale<scaled> scale, part_total<float>* parts) {
   if constexpr (!target_has_lanes<lanes>) {

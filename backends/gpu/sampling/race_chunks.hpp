@@ -18,6 +18,7 @@ inline namespace SOFTFOLD_BACKEND {
 
 /// Blocks of a race on a multiprocessor: as many as need no memory for registers.
 constexpr int race_resident = 4;
+constexpr int summing_race_resident = 3;  ///< of those that find totals, too
 
 /// Draws that race: their numbers are draw * rows + row.
 struct draw_list {
@@ -73,7 +74,8 @@ __device__ inline void clear_lists(int* counts) {
 
 /// `sums`: the same read finds the parts' totals, of the rows as they are.
 template <int lanes, class In, class Rows, bool sums>
-__global__ void __launch_bounds__(reader_threads, least_resident(sums ? 3 : Rows::resident))
+__global__ void __launch_bounds__(reader_threads,
+                                  least_resident(sums ? summing_race_resident : Rows::resident))
     race_chunks(const row_source<In> source, const core::sample_problem problem,
                 const sample_ways ways, const row_chunks chunks, race_part* parts, int* cleared,
                 const Rows rows, part_total<float>* totals) {
