@@ -19,13 +19,25 @@ std::string text_of(const std::vector<std::int64_t>& shape) {
   return text + (shape.size() == 1 ? ",)" : ")");
 }
 
-template <class Wide, class Narrow, class Type>
+/// As NumPy writes them, without the order of bytes.
+struct number_types {
+  const char* narrow;
+  const char* wide;
+  const char* names;
+};
+
+template <class Wide, class Narrow, class Check>
 std::vector<Wide> read_vector(const std::string& path, std::int64_t count, const std::string& what,
-                              const Type& type_of) {
+                              const number_types& types, const Check& check) {
   const mapped_file file(path);
   try {
     const npy_header header = parse_npy_header(file.bytes());
-    const std::size_t size = size_of(type_of(header));
+    const bool is_wide = header.descr.ends_with(types.wide);
+    if (!is_wide && !header.descr.ends_with(types.narrow)) {
+      throw npy_error("elements are '" + header.descr.substr(0, 32) + "'; expected " + types.names);
+    }
+    check(header);
+    const std::size_t size = is_wide ? sizeof(Wide) : sizeof(Narrow);
     check_npy_file_size(header, size, file.bytes().size());
     if (header.shape != std::vector{count}) {
       throw npy_error("has shape " + text_of(header.shape) + "; expected " + text_of({count}) +
@@ -36,8 +48,8 @@ std::vector<Wide> read_vector(const std::string& path, std::int64_t count, const
          numbers.size() < static_cast<std::size_t>(count); at += size) {
       Wide wide{};
       Narrow narrow{};
-      std::memcpy(size == sizeof(Wide) ? static_cast<void*>(&wide) : &narrow, at, size);
-      numbers.push_back(size == sizeof(Wide) ? wide : narrow);
+      std::memcpy(is_wide ? static_cast<void*>(&wide) : &narrow, at, size);
+      numbers.push_back(is_wide ? wide : narrow);
     }
     return numbers;
   } catch (const npy_error& error) {
@@ -49,26 +61,17 @@ std::vector<Wide> read_vector(const std::string& path, std::int64_t count, const
 
 std::vector<double> read_real_vector(const std::string& path, std::int64_t count,
                                      const std::string& what) {
-  return read_vector<double, float>(path, count, what, [](const npy_header& header) {
-    const dtype type = npy_element_type(header, false);
-    if (type == dtype::f16) {
-      throw npy_error("elements are float16; expected float32 or float64");
-    }
-    return type;
-  });
+  return read_vector<double, float>(
+      path, count, what, {"f4", "f8", "float32 or float64"},
+      [](const npy_header& header) { (void)npy_element_type(header, false); });
 }
 
 std::vector<std::int64_t> read_integer_vector(const std::string& path, std::int64_t count,
                                               const std::string& what) {
-  return read_vector<std::int64_t, std::int32_t>(path, count, what, [](const npy_header& header) {
-    const char* const expected = "int32 or int64";
-    const dtype type = npy_integer_type(header, expected);
-    if (type == dtype::u8 || header.descr == "<u4") {
-      throw npy_error("elements are " + std::string(type == dtype::u8 ? "bytes" : "uint32") +
-                      "; expected " + expected);
-    }
-    return type;
-  });
+  constexpr number_types types = {"i4", "i8", "int32 or int64"};
+  return read_vector<std::int64_t, std::int32_t>(
+      path, count, what, types,
+      [&](const npy_header& header) { (void)npy_integer_type(header, types.names); });
 }
 
 }  // namespace softfold::tool

@@ -323,11 +323,13 @@ TEST_CASE("numbers of heads and batches that do not fit are refused, by file and
             "has shape (3,); expected (4,), a number for each of Q's 4 heads");
     refuses({dtype::f64, {2, 2}, {1, 2, 3, 4}},
             "has shape (2, 2); expected (4,), a number for each of Q's 4 heads");
-    refuses({dtype::f16, {4}, {1, 2, 3, 4}}, "elements are float16; expected float32 or float64");
+    refuses({dtype::f16, {4}, {1, 2, 3, 4}}, "elements are '<f2'; expected float32 or float64");
   }
   write_file(f.path("n.npy"), npy_bytes({dtype::f64, {4}, {1, 2, -infinity, 4}}));
   f.refuses({"--alibi", "n.npy"},
             "softfold: n.npy: the slope of head 2 is -inf; expected a finite number\n");
+  write_file(f.path("n.npy"), integer_npy<std::int64_t>("<i8", {4}, {1, 2, 3, 4}));
+  f.refuses({"--alibi", "n.npy"}, "n.npy: elements are '<i8'; expected float32 or float64\n");
   f.refuses({"--alibi", "none.npy"}, "softfold: none.npy: ");
 
   const auto refuses_lengths = [&](const std::string& bytes, const std::string& cause) {
@@ -339,9 +341,11 @@ TEST_CASE("numbers of heads and batches that do not fit are refused, by file and
   refuses_lengths(integer_npy<std::int64_t>("<i8", {1, 2}, {1, 2}),
                   "has shape (1, 2); expected (2,), a number for each of Q's 2 batches");
   refuses_lengths(integer_npy<std::uint8_t>("|u1", {2}, {1, 2}),
-                  "elements are bytes; expected int32 or int64");
+                  "elements are '|u1'; expected int32 or int64");
   refuses_lengths(integer_npy<std::uint32_t>("<u4", {2}, {1, 2}),
-                  "elements are uint32; expected int32 or int64");
+                  "elements are '<u4'; expected int32 or int64");
+  refuses_lengths(integer_npy<std::int64_t>(">i8", {2}, {1, 2}),
+                  "big-endian elements ('>i8') are not supported");
   refuses_lengths(npy_bytes({dtype::f32, {2}, {1, 2}}),
                   "elements are '<f4'; expected int32 or int64");
   f.refuses({"--lengths", "l.npy", "--keys", "9"}, "--keys excludes --lengths");
