@@ -27,7 +27,7 @@ NAMES = {"onednn": "oneDNN", "onednn_partial_sort": "oneDNN then std::partial_so
          "pytorch": "PyTorch", "torch_compile": "torch.compile",
          "triton": "Triton", "quack": "quack", "flashinfer": "FlashInfer",
          "memcpy": "memcpy", "copy_kernel": "a copy", "deep_copy": "a copy",
-         "scan": "one read", "sdpa_flash": "FlashAttention of PyTorch", "sdpa_cudnn": "cuDNN by PyTorch",
+         "one_read": "one read", "sdpa_flash": "FlashAttention of PyTorch", "sdpa_cudnn": "cuDNN by PyTorch",
          "sdpa_efficient": "memory-efficient attention of PyTorch", "sdpa_math": "PyTorch, unfused",
          "paper_naive": "Milakov and Gimelshein's naive kernel",
          "paper_safe": "Milakov and Gimelshein's safe kernel",

@@ -38,7 +38,7 @@ const std::vector<float>& normal_values() {
 
 // Copies `source` from element `start` on, over and over, into `out`.
 template <class T>
-void tile(const T* source, std::size_t period, std::size_t start, T* out, std::size_t count) {
+void repeat(const T* source, std::size_t period, std::size_t start, T* out, std::size_t count) {
   while (count > 0) {
     const std::size_t part = std::min(count, period - start);
     std::memcpy(out, source + start, part * sizeof(T));
@@ -56,7 +56,7 @@ void write_logits(const bench_case& c, const logits_table& logits, T* out) {
   for (std::int64_t r = 0; r < c.rows; ++r) {
     const auto row = static_cast<std::size_t>(r);
     const std::size_t source = row % static_cast<std::size_t>(logits.rows);
-    tile(values.data() + source * period, period, row * 7919 % period, out + row * cols, cols);
+    repeat(values.data() + source * period, period, row * 7919 % period, out + row * cols, cols);
   }
 }
 
@@ -75,8 +75,8 @@ template <class T>
 void write(const bench_case& c, const logits_table& logits, T* out) {
   switch (c.input) {
     case distribution::normal:
-      tile(converted<T>(normal_values(), c.is_attention() ? 0.5f : 1.0f).data(), normal_period, 0,
-           out, static_cast<std::size_t>(c.elements()));
+      repeat(converted<T>(normal_values(), c.is_attention() ? 0.5f : 1.0f).data(), normal_period, 0,
+             out, static_cast<std::size_t>(c.elements()));
       return;
     case distribution::logits:
       write_logits(c, logits, out);

@@ -7,7 +7,7 @@ package onnx need not be installed.
 
 TYPES = {"f32": 1, "f16": 10, "f64": 11}  # TensorProto.DataType
 INT64 = 7
-OPSET = 13
+OPSET = 18  # the first whose ReduceLogSumExp has its axes as an input, as OpenVINO wants them
 
 
 def _varint(value):
@@ -27,10 +27,8 @@ def _field(number, value):
 
 
 def _attribute(name, value):
-    """AttributeProto of an integer or a list of integers."""
-    if isinstance(value, int):
-        return _field(1, name) + _field(3, value) + _field(20, 2)
-    return _field(1, name) + b"".join(_field(8, v) for v in value) + _field(20, 7)
+    """AttributeProto of an integer."""
+    return _field(1, name) + _field(3, value) + _field(20, 2)
 
 
 def _node(operator, inputs, outputs, **attributes):
@@ -44,6 +42,11 @@ def _value(name, kind, shape):
     return _field(1, name) + _field(2, _field(1, _field(1, kind) + _field(2, dimensions)))
 
 
+def _integer(name, value):
+    """TensorProto of one int64."""
+    return _field(1, 1) + _field(2, INT64) + _field(7, _varint(value)) + _field(8, name)
+
+
 def build(operation, dtype, rows, cols, k):
     """The bytes of a model with the input x [rows, cols]; the operation is along the rows."""
     kind, nodes, constants = TYPES[dtype], [], []
@@ -52,7 +55,8 @@ def build(operation, dtype, rows, cols, k):
         nodes.append(_node(name, ["x"], ["y"], axis=1))
         outputs = [_value("y", kind, [rows, cols])]
     elif operation == "logsumexp":
-        nodes.append(_node("ReduceLogSumExp", ["x"], ["y"], axes=[1], keepdims=1))
+        nodes.append(_node("ReduceLogSumExp", ["x", "axes"], ["y"], keepdims=1))
+        constants.append(_integer("axes", 1))
         outputs = [_value("y", kind, [rows, 1])]
     else:
         ranked = "x"
@@ -60,7 +64,7 @@ def build(operation, dtype, rows, cols, k):
             nodes.append(_node("Softmax", ["x"], ["p"], axis=1))
             ranked = "p"
         nodes.append(_node("TopK", [ranked, "k"], ["values", "indices"], axis=1))
-        constants.append(_field(1, 1) + _field(2, INT64) + _field(7, _varint(k)) + _field(8, "k"))
+        constants.append(_integer("k", k))
         outputs = [_value("values", kind, [rows, k]), _value("indices", INT64, [rows, k])]
     graph = b"".join([*(_field(1, n) for n in nodes), _field(2, operation),
                       *(_field(5, c) for c in constants), _field(11, _value("x", kind, [rows, cols])),

@@ -29,7 +29,7 @@ void flush_cache() {
   static buffer memory;
   static const std::size_t bytes = 4 * static_cast<std::size_t>(attribute(cudaDevAttrL2CacheSize));
   memory.resize(bytes);
-  launch_scan(memory.data(), bytes, device_stream());
+  launch_read(memory.data(), bytes, device_stream());
 }
 
 class event {

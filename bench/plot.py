@@ -37,12 +37,12 @@ STYLES = {  # colour, dashes
     "softfold_cpu": ("#3b82f6", ""),
     "softfold_serial": ("#1f9d6b", ""),
     "copy_nontemporal": (TEXT, "2 4"),
-    "scan": (TEXT, "7 4"),
+    "one_read": (TEXT, "7 4"),
 }
 NAMES = {"onednn": "oneDNN", "onednn_partial_sort": "oneDNN + partial_sort", "xnnpack": "XNNPACK",
          "pytorch": "PyTorch", "onnxruntime": "ONNX Runtime", "seed_safe": "safe loop",
          "seed_online": "online loop", "memcpy": "memcpy (ceiling)",
-         "copy_nontemporal": "non-temporal copy (ceiling)", "scan": "read-only scan (ceiling)",
+         "copy_nontemporal": "non-temporal copy (ceiling)", "one_read": "one read (ceiling)",
          "softfold_cpu": "cpu backend", "softfold_serial": "Kokkos::Serial",
          "deep_copy": "deep_copy (ceiling)", "copy_kernel": "copy kernel (ceiling)",
          "cudnn": "cuDNN", "cub": "CUB", "triton": "Triton, one block", "torch_compile": "torch.compile",
@@ -63,7 +63,7 @@ class Panel:
         self.lines = {}
         for case in sorted(cases, key=self.x_of):
             for name in case.results:
-                if name not in STYLES or (name == "scan" and case.writes_matrix) or (
+                if name not in STYLES or (name == "one_read" and case.writes_matrix) or (
                         "differs" in case.results[name]):
                     continue
                 self.lines.setdefault(name, []).append((self.x_of(case), self.y_of(case, name)))

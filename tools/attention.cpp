@@ -5,11 +5,13 @@
 #include "failure.hpp"
 #include "npy_input.hpp"
 #include "npy_output.hpp"
+#include "npy_vector.hpp"
 #include "progress.hpp"
 #include "state_files.hpp"
 
 #include <softfold/attention.hpp>
 
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -18,7 +20,7 @@ namespace softfold::tool {
 namespace {
 
 struct attention_command {
-  std::string query, key, value, bias, sinks;
+  std::string query, key, value, bias, alibi, sinks, lengths;
   output_target output;
   output_target lse;
   output_target state;
@@ -105,15 +107,28 @@ void check_dim(const tensor_file& file) {
 /// The last query stands at the last key of the whole, which a part does not know.
 void check_keys(const attention_command& options, const tensor_file& key) {
   if (options.keys < 0) {
-    if (options.how.corner == causal::bottom_right && !options.state.path.empty()) {
-      throw CLI::ValidationError("--causal",
-                                 "bottom-right needs with --state the keys of the whole, --keys");
+    if (options.how.corner == causal::bottom_right && options.lengths.empty() &&
+        !options.state.path.empty()) {
+      throw CLI::ValidationError(
+          "--causal", "bottom-right needs with --state the keys of the whole, --keys or --lengths");
     }
   } else if (options.keys - options.how.key_offset < key.tokens()) {
     throw failure(options.key, "has " + std::to_string(key.tokens()) + " keys from " +
                                    std::to_string(options.how.key_offset) + " on; the whole has " +
                                    std::to_string(options.keys));
   }
+}
+
+std::vector<double> read_slopes(const std::string& path, std::int64_t heads,
+                                const std::string& what) {
+  std::vector<double> slopes = read_real_vector(path, heads, what);
+  for (std::size_t h = 0; h < slopes.size(); ++h) {
+    if (!std::isfinite(slopes[h])) {
+      throw failure(path, "the slope of head " + std::to_string(h) + " is " +
+                              std::to_string(slopes[h]) + "; expected a finite number");
+    }
+  }
+  return slopes;
 }
 
 struct input_files {
@@ -128,12 +143,18 @@ struct input_files {
       bias = std::make_unique<tensor_file>(options.bias, options.bf16);
       check_batches(*bias, query.batches(), true);
     }
+    const std::string heads = "Q's " + std::to_string(query.heads()) + " heads";
+    if (!options.alibi.empty()) {
+      slopes = read_slopes(options.alibi, query.heads(), heads);
+    }
     if (!options.sinks.empty()) {
-      sinks.emplace(options.sinks, options.bf16);
-      if (sinks->shape() != std::vector{query.heads()}) {
-        throw failure(options.sinks, "expected one axis, with a number for each of Q's " +
-                                         std::to_string(query.heads()) + " heads");
-      }
+      sinks = read_real_vector(options.sinks, query.heads(), heads);
+    }
+    if (!options.lengths.empty()) {
+      whole = read_integer_vector(options.lengths, query.batches(),
+                                  "Q's " + std::to_string(query.batches()) + " batches");
+    } else if (options.keys >= 0) {
+      whole.emplace(static_cast<std::size_t>(query.batches()), options.keys);
     }
     check_batches(key, query.batches(), false);
     check_batches(value, query.batches(), false);
@@ -142,7 +163,8 @@ struct input_files {
 
   tensor_file query, key, value;
   std::unique_ptr<tensor_file> bias;
-  std::optional<npy_input> sinks;
+  std::optional<std::vector<double>> slopes, sinks;
+  std::optional<std::vector<std::int64_t>> whole;  // each batch's keys
 };
 
 struct arguments {
@@ -160,14 +182,14 @@ class call_input {
         key_(q),
         value_(q),
         bias_(q),
+        slopes_(q),
         sinks_(q),
         lengths_(q) {
-    if (files.sinks) {
-      const const_matrix_ref m = read_rows(*files.sinks, 0, 1, sinks_copy_, sinks_);
-      how_.sinks = {m.data, m.type, m.cols};
+    if (files.slopes) {
+      how_.alibi_slopes = of_heads(*files.slopes, slopes_);
     }
-    if (options.keys >= 0) {
-      whole_.assign(static_cast<std::size_t>(files.query.batches()), options.keys);
+    if (files.sinks) {
+      how_.sinks = of_heads(*files.sinks, sinks_);
     }
   }
 
@@ -177,20 +199,24 @@ class call_input {
     if (files_.bias) {
       how.bias = files_.bias->read(first, count, bias_);
     }
-    if (!whole_.empty()) {
-      how.key_lengths = {lengths_.input({whole_.data(), dtype::i64, 1, count, count}).data,
-                         dtype::i64, count};
+    if (files_.whole) {
+      how.key_lengths = {
+          lengths_.input({files_.whole->data() + first, dtype::i64, 1, count, count}).data,
+          dtype::i64, count};
     }
     return {files_.query.read(first, count, query_), files_.key.read(first, count, key_),
             files_.value.read(first, count, value_), how};
   }
 
  private:
+  static const_vector_ref of_heads(const std::vector<double>& numbers, device_memory& memory) {
+    const auto heads = static_cast<std::int64_t>(numbers.size());
+    return {memory.input({numbers.data(), dtype::f64, 1, heads, heads}).data, dtype::f64, heads};
+  }
+
   input_files& files_;
   attention_options how_;
-  device_memory query_, key_, value_, bias_, sinks_, lengths_;
-  block_buffer sinks_copy_;
-  std::vector<std::int64_t> whole_;  // each batch's keys
+  device_memory query_, key_, value_, bias_, slopes_, sinks_, lengths_;
 };
 
 void write_state(queue& q, input_files& files, const attention_command& options) {
@@ -295,10 +321,17 @@ void add_attention(CLI::App& app) {
   add_integer(command, "--query-offset", options.how.query_offset,
               "Added to the place of each query")
       ->type_name("N");
-  add_integer(command, "--keys", options.keys,
-              "Keys of the whole, at whose end bottom-right begins; those up to K's last (default)",
-              0)
-      ->type_name("N");
+  CLI::Option* const keys =
+      add_integer(
+          command, "--keys", options.keys,
+          "Keys of the whole, at whose end bottom-right begins; those up to K's last (default)", 0)
+          ->type_name("N");
+  command
+      .add_option("--lengths", options.lengths,
+                  "Keys of the whole of each of Q's batches, int32 or int64; those of K beyond do "
+                  "not exist")
+      ->type_name("L.npy")
+      ->excludes(keys);
   add_integer(command, "--window-left", options.how.window_left,
               "A query sees at most N keys before its own place")
       ->type_name("N");
@@ -313,6 +346,11 @@ void add_attention(CLI::App& app) {
                   "Add B's elements to the scores, -infinity removes a key; B's last axis is the "
                   "keys, the others are Q's or 1")
       ->type_name("B.npy");
+  command
+      .add_option("--alibi", options.alibi,
+                  "Take A times the distance of key and query from each score: a slope for each of "
+                  "Q's heads, float32 or float64")
+      ->type_name("A.npy");
   command
       .add_option("--sinks", options.sinks,
                   "A score for each of Q's heads, float32 or float64, without a value; of parts of "

@@ -17,15 +17,15 @@ template <class T>
 using state_of = max_sum<reference::arithmetic_t<T>>;
 
 /// The ends of the parts of a row: `parts` ranges of random length, some of them empty.
-std::vector<std::int64_t> random_cuts(std::int64_t cols, std::size_t parts, std::uint64_t seed) {
+std::vector<std::int64_t> random_borders(std::int64_t cols, std::size_t parts, std::uint64_t seed) {
   std::mt19937_64 generator(seed);
   std::uniform_int_distribution<std::int64_t> anywhere(0, cols);
-  std::vector<std::int64_t> cuts{0, cols};
-  while (cuts.size() < parts + 1) {
-    cuts.push_back(anywhere(generator));
+  std::vector<std::int64_t> borders{0, cols};
+  while (borders.size() < parts + 1) {
+    borders.push_back(anywhere(generator));
   }
-  std::sort(cuts.begin(), cuts.end());
-  return cuts;
+  std::sort(borders.begin(), borders.end());
+  return borders;
 }
 
 /// Columns [begin, end) of the device's matrix.
@@ -60,14 +60,15 @@ std::vector<State> combined(queue& q, const std::vector<State>& more,
 /// Normalises the whole matrix part by part and checks it against the whole row's oracle.
 template <class Out, class In>
 void check_normalized(queue& q, problem<In>& p, const std::vector<state_of<In>>& whole,
-                      const std::vector<std::int64_t>& cuts, int combines) {
+                      const std::vector<std::int64_t>& borders, int combines) {
   states<reference::arithmetic_t<In>> partials{std::span<const state_of<In>>(whole)};
   matrix<Out> y(p.output_layout(p.x.cols()), role::output);
   const auto to = y.view();
-  for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
-    normalize(q, part_of(p.x, cuts[i], cuts[i + 1]), partials.ref(),
-              matrix_view<Out>(to.data + cuts[i], to.rows, cuts[i + 1] - cuts[i], to.stride),
-              {.scale = p.spec.scale});
+  for (std::size_t i = 0; i + 1 < borders.size(); ++i) {
+    normalize(
+        q, part_of(p.x, borders[i], borders[i + 1]), partials.ref(),
+        matrix_view<Out>(to.data + borders[i], to.rows, borders[i + 1] - borders[i], to.stride),
+        {.scale = p.spec.scale});
   }
   q.wait();
   y.download();
@@ -235,10 +236,10 @@ TEST_CASE_TEMPLATE("split anywhere, combine in any order, normalize part by part
         distribution::huge}) {
     for (const std::int64_t cols : {10, 3001, 24000}) {
       problem<In> p({2, cols, kind, 1, 3, 1, ++seed});
-      const auto cuts = random_cuts(cols, 8, seed);
+      const auto borders = random_borders(cols, 8, seed);
       std::vector<std::vector<state_of<In>>> parts;
-      for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
-        parts.push_back(folded(q, p.x, cuts[i], cuts[i + 1]));
+      for (std::size_t i = 0; i + 1 < borders.size(); ++i) {
+        parts.push_back(folded(q, p.x, borders[i], borders[i + 1]));
       }
       std::mt19937_64 generator(seed);
       for (int order = 0; order < 3; ++order) {  // forwards, backwards, shuffled
@@ -247,7 +248,7 @@ TEST_CASE_TEMPLATE("split anywhere, combine in any order, normalize part by part
         for (const auto& part : parts) {
           whole = combined(q, part, whole);
         }
-        check_normalized<typename Io::output>(q, p, whole, cuts, static_cast<int>(parts.size()));
+        check_normalized<typename Io::output>(q, p, whole, borders, static_cast<int>(parts.size()));
         order == 0 ? std::reverse(parts.begin(), parts.end())
                    : std::shuffle(parts.begin(), parts.end(), generator);
       }
@@ -262,7 +263,7 @@ TEST_CASE_TEMPLATE("split anywhere, combine in any order, normalize part by part
         }
         parts = next;
       }
-      check_normalized<typename Io::output>(q, p, parts[0], cuts, 3);
+      check_normalized<typename Io::output>(q, p, parts[0], borders, 3);
     }
   }
 }
@@ -287,11 +288,11 @@ TEST_CASE_TEMPLATE("a split row under a scale", Io, SOFTFOLD_TEST_IO_TYPES) {
   for (const distribution kind : {distribution::normal, distribution::wide_normal}) {
     for (const double scale : {0.7, 2.5, 0.0, -1.3}) {
       problem<typename Io::input> p({2, 3001, kind, scale, 0, 0, ++seed});
-      const std::vector<std::int64_t> cuts{0, 1000, 1017, 3001};
-      auto whole = folded(q, p.x, cuts[0], cuts[1], scale);
-      whole = combined(q, folded(q, p.x, cuts[1], cuts[2], scale), whole);
-      whole = combined(q, folded(q, p.x, cuts[2], cuts[3], scale), whole);
-      check_normalized<typename Io::output>(q, p, whole, cuts, 2);
+      const std::vector<std::int64_t> borders{0, 1000, 1017, 3001};
+      auto whole = folded(q, p.x, borders[0], borders[1], scale);
+      whole = combined(q, folded(q, p.x, borders[1], borders[2], scale), whole);
+      whole = combined(q, folded(q, p.x, borders[2], borders[3], scale), whole);
+      check_normalized<typename Io::output>(q, p, whole, borders, 2);
     }
   }
 }

@@ -228,9 +228,9 @@ TEST_CASE("every truncation and every altered byte is refused") {
   const bytes good = example(q).to_bytes();
   CHECK(refusal<row_states>(good) == "accepted");
   for (std::size_t size = 0; size < good.size(); ++size) {
-    const bytes cut(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size));
+    const bytes shorter(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size));
     CAPTURE(size);
-    CHECK(mentions(refusal<row_states>(cut), size == 0 ? "magic" : "truncated"));
+    CHECK(mentions(refusal<row_states>(shorter), size == 0 ? "magic" : "truncated"));
   }
   for (std::size_t at = 0; at < good.size(); ++at) {
     for (const int bit : {0, 3, 7}) {
@@ -548,8 +548,8 @@ TEST_CASE("bytes with sampling that no row has, under a right checksum") {
   const bytes good = sampled(q, p, 2, samplings[0], 0, 100).to_bytes();
   CHECK(refusal<row_states>(good) == "accepted");
   for (std::size_t size = 0; size < good.size(); size += 7) {
-    const bytes cut(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size));
-    CHECK(mentions(refusal<row_states>(cut), size == 0 ? "magic" : "truncated"));
+    const bytes shorter(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size));
+    CHECK(mentions(refusal<row_states>(shorter), size == 0 ? "magic" : "truncated"));
   }
   CHECK(mentions(refusal<row_states>(with(good, 48, -1.0)), "temperature is -1"));
   CHECK(mentions(refusal<row_states>(with(good, 48 + 24, std::int64_t{3})), "top_k = 3"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fold_sample, combine_sample, finish_sample: rows cut anywhere and put together in any order give
-// the bits of the whole row's state and the token of sample.
+// fold_sample, combine_sample, finish_sample: rows in parts of any columns, put together in any
+// order give the bits of the whole row's state and the token of sample.
 #include "edited_problem.hpp"
 #include "sampling.hpp"
 
@@ -125,7 +125,7 @@ const_matrix_ref columns_of(const matrix<In>& x, std::int64_t begin, std::int64_
 /// One row set in parts and whole; `of(r)` are the parameters of row r.
 template <class Value, class Index, class In>
 void check_parts(queue& q, problem<In>& p, fold_sample_options o, std::int64_t k,
-                 std::int64_t pieces, std::uint64_t seed,
+                 std::int64_t count, std::uint64_t seed,
                  const std::function<parameters(std::int64_t)>& of) {
   using A = reference::arithmetic_t<In>;
   const std::int64_t rows = p.x.rows();
@@ -134,17 +134,17 @@ void check_parts(queue& q, problem<In>& p, fold_sample_options o, std::int64_t k
   fold_sample(q, p.x.view(), whole.ref(), whole.list(), whole.columns(), o);
 
   std::mt19937_64 random(seed);
-  std::vector<std::int64_t> cuts = {0, cols};
-  while (static_cast<std::int64_t>(cuts.size()) < pieces + 1) {
-    cuts.push_back(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(cols + 1)));
+  std::vector<std::int64_t> borders = {0, cols};
+  while (static_cast<std::int64_t>(borders.size()) < count + 1) {
+    borders.push_back(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(cols + 1)));
   }
-  std::sort(cuts.begin(), cuts.end());
+  std::sort(borders.begin(), borders.end());
   std::vector<std::unique_ptr<parts<Value, Index>>> left;
-  for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
+  for (std::size_t i = 0; i + 1 < borders.size(); ++i) {
     left.push_back(std::make_unique<parts<Value, Index>>(rows, k));
-    o.column_offset = cuts[i];
-    fold_sample(q, columns_of(p.x, cuts[i], cuts[i + 1]), left.back()->ref(), left.back()->list(),
-                left.back()->columns(), o);
+    o.column_offset = borders[i];
+    fold_sample(q, columns_of(p.x, borders[i], borders[i + 1]), left.back()->ref(),
+                left.back()->list(), left.back()->columns(), o);
   }
   while (left.size() > 1) {  // any two, until one is left
     std::swap(left[random() % left.size()], left.back());
@@ -171,7 +171,7 @@ void check_parts(queue& q, problem<In>& p, fold_sample_options o, std::int64_t k
   for (std::int64_t r = 0; r < rows; ++r) {
     const parameters own = of(r);
     CAPTURE(r);
-    CAPTURE(pieces);
+    CAPTURE(count);
     INFO(describe(own));
     INFO(describe(p.spec));
     CHECK(same(states[static_cast<std::size_t>(r)], expected_states[static_cast<std::size_t>(r)]));
@@ -227,9 +227,9 @@ void check_parts(queue& q, problem<In>& p, fold_sample_options o, std::int64_t k
 }
 
 template <class In>
-void check_setting(queue& q, problem<In>& p, const setting& s, std::int64_t pieces,
+void check_setting(queue& q, problem<In>& p, const setting& s, std::int64_t count,
                    std::uint64_t seed) {
-  check_parts<In, std::int32_t>(q, p, part_options(s), s.p.top_k, pieces, seed,
+  check_parts<In, std::int32_t>(q, p, part_options(s), s.p.top_k, count, seed,
                                 [&](std::int64_t) { return s.p; });
 }
 
@@ -237,7 +237,8 @@ void check_setting(queue& q, problem<In>& p, const setting& s, std::int64_t piec
 
 TEST_SUITE_BEGIN("sample_parts");
 
-TEST_CASE_TEMPLATE("rows cut anywhere, combined in any order", In, SOFTFOLD_TEST_INPUT_TYPES) {
+TEST_CASE_TEMPLATE("rows in parts of any columns, combined in any order", In,
+                   SOFTFOLD_TEST_INPUT_TYPES) {
   queue q;
   std::uint64_t seed = 81000;
   for (const std::int64_t cols : {1, 9, 100, 1027, 9001}) {
@@ -331,12 +332,12 @@ TEST_CASE_TEMPLATE("parameters of each row, in parts", In, SOFTFOLD_TEST_INPUT_T
   options.top_k = -5;
   parts<In, std::int32_t> whole(rows, 40);
   const auto check = [&] {
-    for (const std::int64_t cut : {0, 400}) {
+    for (const std::int64_t border : {0, 400}) {
       parts<In, std::int32_t> more(rows, 40);
       options.column_offset = 0;
-      fold_sample(q, columns_of(p.x, 0, cut), more.ref(), more.list(), more.columns(), options);
-      options.column_offset = cut;
-      fold_sample(q, columns_of(p.x, cut, 777), whole.ref(), whole.list(), whole.columns(),
+      fold_sample(q, columns_of(p.x, 0, border), more.ref(), more.list(), more.columns(), options);
+      options.column_offset = border;
+      fold_sample(q, columns_of(p.x, border, 777), whole.ref(), whole.list(), whole.columns(),
                   options);
       combine_sample(q, more.ref(), more.list(), more.columns(), whole.ref(), whole.list(),
                      whole.columns());

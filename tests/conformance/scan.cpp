@@ -203,7 +203,7 @@ TEST_SUITE("scan") {
   }
 
   TEST_CASE("a row's scan does not depend on the batch") {
-    // So many rows that a GPU has a block for each, where the few are cut into parts.
+    // So many rows that a GPU has a block for each, where the few have several.
     const std::int64_t rows = rows_for_gpus(300);
     constexpr std::int64_t cols = 17000;
     constexpr std::int64_t few = 3;

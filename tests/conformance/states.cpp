@@ -99,25 +99,25 @@ void check_state(queue& q, problem<In>& p, complete_state<In, Out, Index>& state
 }
 
 /// The ends of the parts of a row: `parts` ranges of random length, some of them empty.
-std::vector<std::int64_t> random_cuts(std::int64_t cols, std::size_t parts, std::uint64_t seed) {
+std::vector<std::int64_t> random_borders(std::int64_t cols, std::size_t parts, std::uint64_t seed) {
   std::mt19937_64 generator(seed);
   std::uniform_int_distribution<std::int64_t> anywhere(0, cols);
-  std::vector<std::int64_t> cuts{0, cols};
-  while (cuts.size() < parts + 1) {
-    cuts.push_back(anywhere(generator));
+  std::vector<std::int64_t> borders{0, cols};
+  while (borders.size() < parts + 1) {
+    borders.push_back(anywhere(generator));
   }
-  std::sort(cuts.begin(), cuts.end());
-  return cuts;
+  std::sort(borders.begin(), borders.end());
+  return borders;
 }
 
 /// Folds the parts, then combines random pairs until one is left.
 template <class Out, class Index, class In>
 void check_random_tree(queue& q, problem<In>& p, std::int64_t k,
-                       const std::vector<std::int64_t>& cuts, std::uint64_t seed,
+                       const std::vector<std::int64_t>& borders, std::uint64_t seed,
                        const std::vector<std::vector<std::int64_t>>& expected) {
   std::vector<complete_state<In, Out, Index>> parts;
-  for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
-    parts.push_back(folded<Out, Index>(q, p, k, cuts[i], cuts[i + 1]));
+  for (std::size_t i = 0; i + 1 < borders.size(); ++i) {
+    parts.push_back(folded<Out, Index>(q, p, k, borders[i], borders[i + 1]));
   }
   const int combines = static_cast<int>(parts.size()) - 1;
   std::mt19937_64 generator(seed);
@@ -214,9 +214,9 @@ TEST_CASE_TEMPLATE("split anywhere, combined in any order and tree", Io, SOFTFOL
       problem<typename Io::input> p({2, cols, kind, 1, 3, 1, ++seed});
       const auto expected = expected_columns(p, cols);
       for (const std::int64_t k : {1, 5, 300}) {
-        const auto cuts = random_cuts(cols, 9, seed);
-        check_random_tree<Out, std::int64_t>(q, p, k, cuts, seed, expected);
-        check_random_tree<Out, std::int32_t>(q, p, k, cuts, seed + 1, expected);
+        const auto borders = random_borders(cols, 9, seed);
+        check_random_tree<Out, std::int64_t>(q, p, k, borders, seed, expected);
+        check_random_tree<Out, std::int32_t>(q, p, k, borders, seed + 1, expected);
       }
     }
   }
@@ -228,8 +228,8 @@ TEST_CASE_TEMPLATE("a split row under a scale", Io, SOFTFOLD_TEST_IO_TYPES) {
   for (const double scale : {0.7, 2.5, 0.0, -1.3, 1e-30}) {
     problem<typename Io::input> p({2, 3001, distribution::normal, scale, 0, 0, ++seed});
     const auto expected = expected_columns(p, 3001);
-    check_random_tree<typename Io::output, std::int64_t>(q, p, 20, random_cuts(3001, 5, seed), seed,
-                                                         expected);
+    check_random_tree<typename Io::output, std::int64_t>(q, p, 20, random_borders(3001, 5, seed),
+                                                         seed, expected);
   }
 }
 
@@ -250,8 +250,8 @@ TEST_CASE_TEMPLATE("rows of special values, split", Io, SOFTFOLD_TEST_IO_TYPES) 
   const auto expected = expected_columns(p, 300);
   for (const std::int64_t k : {1, 4, 300, 310}) {
     for (std::uint64_t seed = 0; seed < 4; ++seed) {
-      check_random_tree<typename Io::output, std::int64_t>(q, p, k, random_cuts(300, 6, seed), seed,
-                                                           expected);
+      check_random_tree<typename Io::output, std::int64_t>(q, p, k, random_borders(300, 6, seed),
+                                                           seed, expected);
     }
     for (const empty_row policy : {empty_row::nan, empty_row::zero}) {
       auto state = folded<typename Io::output, std::int64_t>(q, p, k, 0, 300);
@@ -427,21 +427,22 @@ TEST_CASE_TEMPLATE("log_normalize, part by part", Io, SOFTFOLD_TEST_IO_TYPES) {
       p.x(2, 100) = In(scale < 0 ? -infinity<In> : infinity<In>);
       std::fill(p.x.row(3).begin(), p.x.row(3).end(), In(scale < 0 ? infinity<In> : -infinity<In>));
       p.commit();
-      const std::vector<std::int64_t> cuts{0, 1000, 1017, 3001};
+      const std::vector<std::int64_t> borders{0, 1000, 1017, 3001};
       states<reference::arithmetic_t<In>> whole(4);
-      for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
+      for (std::size_t i = 0; i + 1 < borders.size(); ++i) {
         states<reference::arithmetic_t<In>> part(4);
-        fold(q, part_of(p.x, cuts[i], cuts[i + 1]), part.ref(), {.scale = scale});
+        fold(q, part_of(p.x, borders[i], borders[i + 1]), part.ref(), {.scale = scale});
         combine(q, part.ref(), whole.ref());
         q.wait();
       }
       for (const empty_row policy : {empty_row::nan, empty_row::zero}) {
         matrix<Out> y(p.output_layout(3001), role::output);
         const auto to = y.view();
-        for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
-          log_normalize(q, part_of(p.x, cuts[i], cuts[i + 1]), whole.ref(),
-                        matrix_view<Out>(to.data + cuts[i], 4, cuts[i + 1] - cuts[i], to.stride),
-                        {.scale = scale, .empty_row = policy});
+        for (std::size_t i = 0; i + 1 < borders.size(); ++i) {
+          log_normalize(
+              q, part_of(p.x, borders[i], borders[i + 1]), whole.ref(),
+              matrix_view<Out>(to.data + borders[i], 4, borders[i + 1] - borders[i], to.stride),
+              {.scale = scale, .empty_row = policy});
         }
         q.wait();
         y.download();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of any content: (types, shape, stride, alignment, k, scale, special values, cuts) from the
-// input's bytes, every operation against the oracle within the bounds of docs/semantics.md, and no
-// byte read or written outside.
+// Rows of any content: (types, shape, stride, alignment, k, scale, special values, borders) from
+// the input's bytes, every operation against the oracle within the bounds of docs/semantics.md, and
+// no byte read or written outside.
 #include "require.hpp"
 
 #include "gradient.hpp"
@@ -128,9 +128,9 @@ held maxima_are_held(const problem<In>& p) {
   return worst;
 }
 
-/// The same by parts, cut anywhere.
+/// The same by parts, of any columns.
 template <class Out, class In>
-void parts_of_rows(queue& q, problem<In>& p, std::int64_t k, std::vector<std::int64_t> cuts,
+void parts_of_rows(queue& q, problem<In>& p, std::int64_t k, std::vector<std::int64_t> borders,
                    held maxima) {
   using arithmetic = reference::arithmetic_t<In>;
   const std::int64_t rows = p.x.rows();
@@ -140,17 +140,18 @@ void parts_of_rows(queue& q, problem<In>& p, std::int64_t k, std::vector<std::in
   const auto all = p.x.view();
   fold_topk(q, matrix_view<const In>(all.data, rows, 0, all.stride), whole.ref(), values.view(),
             indices.view(), {.scale = p.spec.scale});
-  cuts.push_back(0);
-  cuts.push_back(p.x.cols());
-  std::sort(cuts.begin(), cuts.end());
-  for (std::size_t i = cuts.size() - 1; i > 0; --i) {  // from the back
+  borders.push_back(0);
+  borders.push_back(p.x.cols());
+  std::sort(borders.begin(), borders.end());
+  for (std::size_t i = borders.size() - 1; i > 0; --i) {  // from the back
     states<arithmetic> part(rows);
     matrix<Out> part_values({rows, k, 0, 0}, role::output);
     matrix<std::int64_t> part_indices({rows, k, 0, 0}, role::output);
-    fold_topk(
-        q, matrix_view<const In>(all.data + cuts[i - 1], rows, cuts[i] - cuts[i - 1], all.stride),
-        part.ref(), part_values.view(), part_indices.view(),
-        {.scale = p.spec.scale, .column_offset = cuts[i - 1]});
+    fold_topk(q,
+              matrix_view<const In>(all.data + borders[i - 1], rows, borders[i] - borders[i - 1],
+                                    all.stride),
+              part.ref(), part_values.view(), part_indices.view(),
+              {.scale = p.spec.scale, .column_offset = borders[i - 1]});
     combine(q, part.ref(), whole.ref());
     combine_topk(q, part_values.view(), part_indices.view(), values.view(), indices.view());
     q.wait();
@@ -178,7 +179,7 @@ void parts_of_rows(queue& q, problem<In>& p, std::int64_t k, std::vector<std::in
     for (std::int64_t i = present; i < k; ++i) {
       require(indices(r, i) == -1, at(p, r, "absent entries of combine_topk"));
     }
-    oracle.set_combines(static_cast<int>(cuts.size()));
+    oracle.set_combines(static_cast<int>(borders.size()));
     require_empty(oracle.check_logsumexp(lse(r, 0)), at(p, r, "logsumexp of states"));
     if (maxima == held::exactly) {
       require_empty(oracle.check_softmax(std::span<const Out>(y.row(r)), empty_row::nan),
@@ -230,17 +231,17 @@ void run(FuzzedDataProvider& input) {
   queue& q = queues[input.ConsumeBool() ? 1 : 0];
   const empty_row policy = input.ConsumeBool() ? empty_row::zero : empty_row::nan;
   auto k = input.ConsumeIntegralInRange<std::int64_t>(0, 1100);
-  std::vector<std::int64_t> cuts(input.ConsumeIntegralInRange<std::size_t>(0, 5));
+  std::vector<std::int64_t> borders(input.ConsumeIntegralInRange<std::size_t>(0, 5));
   const auto rows = input.ConsumeIntegralInRange<std::int64_t>(0, 3);
   problem<In> p = make_problem<In>(input, rows, length(input));
-  for (std::int64_t& cut : cuts) {
-    cut = input.ConsumeIntegralInRange<std::int64_t>(0, p.x.cols());
+  for (std::int64_t& border : borders) {
+    border = input.ConsumeIntegralInRange<std::int64_t>(0, p.x.cols());
   }
   whole_rows<Out>(q, p, std::min(k, p.x.cols()), policy);
   problem<In> dy = make_problem<In>(input, p.x.rows(), p.x.cols());
   gradients_of_rows<Out>(q, p, dy, input.ConsumeBool());
   if (const held maxima = maxima_are_held(p); maxima != held::not_at_all) {
-    parts_of_rows<Out>(q, p, k, std::move(cuts), maxima);
+    parts_of_rows<Out>(q, p, k, std::move(borders), maxima);
   }
 }
 

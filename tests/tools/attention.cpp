@@ -200,6 +200,62 @@ TEST_CASE("places in a whole, and sinks") {
   check_close(read_npy(f.path("l.npy")), with.lse, 1e-5);
 }
 
+TEST_CASE("ALiBi, and lengths of each batch") {
+  const files f(random_array(dtype::f32, {2, 4, 6, 8}, 4),
+                random_array(dtype::f32, {2, 2, 9, 8}, 5),
+                random_array(dtype::f32, {2, 2, 9, 8}, 6));
+  const array slopes{dtype::f32, {4}, {0.5, 0.0625, -0.25, 0}};
+  write_file(f.path("a.npy"), npy_bytes(slopes));
+  for (const bool wide : {true, false}) {
+    const std::vector<std::int64_t> lengths = {wide ? 40 : 9, 3};
+    if (wide) {
+      write_file(f.path("l.npy"), integer_npy("<i8", {2}, lengths));
+    } else {
+      write_file(f.path("l.npy"), integer_npy<std::int32_t>("<i4", {2}, {9, 3}));
+    }
+    // What is beyond a length is not looked at.
+    for (const auto& [name, part] : {std::pair{"k.npy", &f.k}, std::pair{"v.npy", &f.v}}) {
+      array spoiled = *part;
+      for (std::size_t i = 0; i < spoiled.values.size(); ++i) {
+        if (i >= 2 * 9 * 8 && i / 8 % 9 >= 3) {
+          spoiled.values[i] = std::numeric_limits<double>::quiet_NaN();
+        }
+      }
+      write_file(f.path(name), npy_bytes(spoiled));
+    }
+    for (const bool last : {false, true}) {
+      f.attends({"--alibi", "a.npy", "--lengths", "l.npy", "--lse", "lse.npy", "--causal",
+                 last ? "bottom-right" : "top-left"});
+      const result right = expected(
+          f.q, f.k, f.v,
+          [&](double product, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) {
+            const std::int64_t length = lengths[static_cast<std::size_t>(b)];
+            const std::int64_t place = last ? i + length - 6 : i;
+            return j >= length || j > place
+                       ? -infinity
+                       : product / std::sqrt(8.0) - slopes.values[static_cast<std::size_t>(h)] *
+                                                        static_cast<double>(place - j);
+          });
+      check_close(read_npy(f.path("o.npy")), right.out, 1e-5);
+      check_close(read_npy(f.path("lse.npy")), right.lse, 1e-5);
+    }
+  }
+  // Keys on both sides of a query, and a batch without keys.
+  write_file(f.path("l.npy"), integer_npy<std::int64_t>("<i8", {2}, {9, -1}));
+  f.attends({"--alibi", "a.npy", "--lengths", "l.npy"});
+  check_close(
+      read_npy(f.path("o.npy")),
+      expected(f.q, f.k, f.v,
+               [&](double product, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) {
+                 return b == 1 ? -infinity
+                               : product / std::sqrt(8.0) -
+                                     slopes.values[static_cast<std::size_t>(h)] *
+                                         static_cast<double>(std::abs(i - j));
+               })
+          .out,
+      1e-5);
+}
+
 TEST_CASE("queries without keys") {
   const files f(random_array(dtype::f32, {2, 4}, 8), array{dtype::f32, {0, 4}, {}},
                 array{dtype::f32, {0, 5}, {}});
@@ -252,6 +308,47 @@ TEST_CASE("what does not fit is refused, and nothing is written") {
   write_file(f.path("v.npy"), npy_bytes(random_array(dtype::f32, {9}, 12)));
   f.refuses({}, "v.npy: has 1 axes; expected 2 to 4");
   CHECK(f.names() == std::set<std::string>{"q.npy", "k.npy", "v.npy", "b.npy"});
+}
+
+TEST_CASE("numbers of heads and batches that do not fit are refused, by file and value") {
+  const files f(random_array(dtype::f32, {2, 4, 6, 8}, 9),
+                random_array(dtype::f32, {2, 2, 9, 8}, 10),
+                random_array(dtype::f32, {2, 2, 9, 8}, 11));
+  for (const std::string option : {"--alibi", "--sinks"}) {
+    const auto refuses = [&](const array& numbers, const std::string& cause) {
+      write_file(f.path("n.npy"), npy_bytes(numbers));
+      f.refuses({option, "n.npy"}, "softfold: n.npy: " + cause + "\n");
+    };
+    refuses({dtype::f32, {3}, {1, 2, 3}},
+            "has shape (3,); expected (4,), a number for each of Q's 4 heads");
+    refuses({dtype::f64, {2, 2}, {1, 2, 3, 4}},
+            "has shape (2, 2); expected (4,), a number for each of Q's 4 heads");
+    refuses({dtype::f16, {4}, {1, 2, 3, 4}}, "elements are '<f2'; expected float32 or float64");
+  }
+  write_file(f.path("n.npy"), npy_bytes({dtype::f64, {4}, {1, 2, -infinity, 4}}));
+  f.refuses({"--alibi", "n.npy"},
+            "softfold: n.npy: the slope of head 2 is -inf; expected a finite number\n");
+  write_file(f.path("n.npy"), integer_npy<std::int64_t>("<i8", {4}, {1, 2, 3, 4}));
+  f.refuses({"--alibi", "n.npy"}, "n.npy: elements are '<i8'; expected float32 or float64\n");
+  f.refuses({"--alibi", "none.npy"}, "softfold: none.npy: ");
+
+  const auto refuses_lengths = [&](const std::string& bytes, const std::string& cause) {
+    write_file(f.path("l.npy"), bytes);
+    f.refuses({"--lengths", "l.npy"}, "softfold: l.npy: " + cause + "\n");
+  };
+  refuses_lengths(integer_npy<std::int64_t>("<i8", {3}, {1, 2, 3}),
+                  "has shape (3,); expected (2,), a number for each of Q's 2 batches");
+  refuses_lengths(integer_npy<std::int64_t>("<i8", {1, 2}, {1, 2}),
+                  "has shape (1, 2); expected (2,), a number for each of Q's 2 batches");
+  refuses_lengths(integer_npy<std::uint8_t>("|u1", {2}, {1, 2}),
+                  "elements are '|u1'; expected int32 or int64");
+  refuses_lengths(integer_npy<std::uint32_t>("<u4", {2}, {1, 2}),
+                  "elements are '<u4'; expected int32 or int64");
+  refuses_lengths(integer_npy<std::int64_t>(">i8", {2}, {1, 2}),
+                  "big-endian elements ('>i8') are not supported");
+  refuses_lengths(npy_bytes({dtype::f32, {2}, {1, 2}}),
+                  "elements are '<f4'; expected int32 or int64");
+  f.refuses({"--lengths", "l.npy", "--keys", "9"}, "--keys excludes --lengths");
 }
 
 TEST_SUITE_END();

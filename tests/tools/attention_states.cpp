@@ -25,7 +25,7 @@ std::string part_of(std::string stem, std::size_t i, const char* extension = "")
 }
 
 /// Indices begin, ..., end - 1 of an axis, counted from the last.
-array cut(const array& x, std::size_t from_last, std::int64_t begin, std::int64_t end) {
+array slice_of(const array& x, std::size_t from_last, std::int64_t begin, std::int64_t end) {
   array part{x.type, x.shape, {}};
   const std::size_t axis = x.shape.size() - from_last;
   part.shape[axis] = end - begin;
@@ -45,19 +45,19 @@ std::vector<std::string> operator+(std::vector<std::string> words,
   return words;
 }
 
-/// q.npy, k.npy and v.npy, and the states a.st, b.st, ... of the keys between the cuts.
+/// q.npy, k.npy and v.npy, and the states a.st, b.st, ... of the keys between the borders.
 struct parts : work_directory {
   array q, k, v;
-  std::vector<std::int64_t> cuts;
+  std::vector<std::int64_t> borders;
 
-  parts(array q_, array k_, array v_, std::vector<std::int64_t> cuts_)
-      : q(std::move(q_)), k(std::move(k_)), v(std::move(v_)), cuts(std::move(cuts_)) {
+  parts(array q_, array k_, array v_, std::vector<std::int64_t> borders_)
+      : q(std::move(q_)), k(std::move(k_)), v(std::move(v_)), borders(std::move(borders_)) {
     write("q", q);
     write("k", k);
     write("v", v);
-    for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
-      write(part_of("k", i), cut(k, 2, cuts[i], cuts[i + 1]));
-      write(part_of("v", i), cut(v, 2, cuts[i], cuts[i + 1]));
+    for (std::size_t i = 0; i + 1 < borders.size(); ++i) {
+      write(part_of("k", i), slice_of(k, 2, borders[i], borders[i + 1]));
+      write(part_of("v", i), slice_of(v, 2, borders[i], borders[i + 1]));
     }
   }
   void write(const std::string& name, const array& x) const {
@@ -69,13 +69,13 @@ struct parts : work_directory {
             part_of("k", i, ".npy"),
             part_of("v", i, ".npy"),
             "--key-offset",
-            std::to_string(cuts[i]),
+            std::to_string(borders[i]),
             "--state",
             part_of("", i, ".st")};
   }
   /// Of all parts with the same options.
   void fold(const std::vector<std::string>& options = {}) const {
-    for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
+    for (std::size_t i = 0; i + 1 < borders.size(); ++i) {
       CHECK(run_well(*this, fold_words(i) + options).empty());
     }
   }
@@ -98,10 +98,10 @@ struct parts : work_directory {
   }
 };
 
-parts of_four_heads(dtype type, std::vector<std::int64_t> cuts = {0, 40, 41, 90}) {
-  const std::int64_t keys = cuts.back();
+parts of_four_heads(dtype type, std::vector<std::int64_t> borders = {0, 40, 41, 90}) {
+  const std::int64_t keys = borders.back();
   return {random_array(type, {2, 4, 17, 24}, 1), random_array(type, {2, 2, keys, 24}, 2),
-          random_array(type, {2, 2, keys, 8}, 3), std::move(cuts)};
+          random_array(type, {2, 2, keys, 8}, 3), std::move(borders)};
 }
 
 }  // namespace
@@ -180,7 +180,7 @@ TEST_CASE("masks, windows, biases and sinks go by the place in the whole") {
   p.whole({"--bias", "bias.npy", "--sinks", "sinks.npy"});
   const std::vector<double> with_sinks = read_npy(p.path("l.npy")).values;
   for (std::size_t i = 0; i < 3; ++i) {
-    p.write(part_of("bias", i), cut(bias, 1, p.cuts[i], p.cuts[i + 1]));
+    p.write(part_of("bias", i), slice_of(bias, 1, p.borders[i], p.borders[i + 1]));
     run_well(p, p.fold_words(i) + std::vector<std::string>{"--bias", part_of("bias", i, ".npy")} +
                     (i == 1 ? std::vector<std::string>{"--sinks", "sinks.npy"}
                             : std::vector<std::string>{}));
@@ -192,6 +192,26 @@ TEST_CASE("masks, windows, biases and sinks go by the place in the whole") {
   run_well(p, p.fold_words(2) + std::vector<std::string>{"--sinks", "sinks.npy"});
   refuses(p, {"merge", "a.st", "b.st", "c.st", "-o", "m.st"},
           "c.st: ", "the sinks are also in b.st");
+}
+
+TEST_CASE("ALiBi and lengths go by the place in the whole") {
+  const parts p = of_four_heads(dtype::f32, {0, 13, 21, 29});
+  p.write("slopes", {dtype::f64, {4}, {0.5, 0.125, 0.25, 0}});
+  for (const std::vector<std::int64_t>& lengths :
+       {std::vector<std::int64_t>{29, 17}, {20, 0}, {5, 40}}) {
+    CAPTURE(lengths[0]);
+    write_file(p.path("lengths.npy"), integer_npy("<i8", {2}, lengths));
+    for (const char* const corner : {"no", "top-left", "bottom-right"}) {
+      const std::vector<std::string> options = {"--alibi",     "slopes.npy", "--lengths",
+                                                "lengths.npy", "--causal",   corner};
+      p.fold(options);
+      p.whole(options);
+      p.give_the_whole({"c.st", "a.st", "b.st"}, 1e-5);
+    }
+    const std::vector<double> with = read_npy(p.path("l.npy")).values;
+    p.whole({"--lengths", "lengths.npy", "--causal", "bottom-right"});
+    CHECK(read_npy(p.path("l.npy")).values != with);
+  }
 }
 
 TEST_CASE("queries without keys, and no queries") {
@@ -226,11 +246,11 @@ TEST_CASE("states of attention that do not go together") {
   does_not_go("a.st", "keys 0 to 9 are also in a.st");
   run_well(p, {"attention", "q.npy", "kc.npy", "vc.npy", "--key-offset", "15", "--state", "o.st"});
   does_not_go("o.st", "keys 15 to 19 are also in b.st");
-  p.write("q_less", cut(p.q, 2, 0, 16));
+  p.write("q_less", slice_of(p.q, 2, 0, 16));
   run_well(
       p, {"attention", "q_less.npy", "kc.npy", "vc.npy", "--key-offset", "20", "--state", "q.st"});
   does_not_go("q.st", "tokens is 16, that of a.st is 17");
-  p.write("v_less", cut(cut(p.v, 1, 0, 7), 2, 20, 30));
+  p.write("v_less", slice_of(slice_of(p.v, 1, 0, 7), 2, 20, 30));
   run_well(p,
            {"attention", "q.npy", "kc.npy", "v_less.npy", "--key-offset", "20", "--state", "v.st"});
   does_not_go("v.st", "dim is 7, that of a.st is 8");
@@ -291,7 +311,7 @@ TEST_CASE("options that do not fit are refused, and nothing is written") {
     fold_refuses(to_state + option, "", " excludes ");
   }
   fold_refuses(to_state + std::vector<std::string>{"--causal", "bottom-right"},
-               "--causal: ", "needs with --state the keys of the whole, --keys");
+               "--causal: ", "needs with --state the keys of the whole, --keys or --lengths");
   fold_refuses(to_state + std::vector<std::string>{"--keys", "19"},
                "kb.npy: ", "has 10 keys from 10 on; the whole has 19");
   refuses(p, {"attention", "q.npy", "kb.npy", "vb.npy", "--key-offset", "-1", "--state", "m.st"},
@@ -304,7 +324,7 @@ TEST_CASE("options that do not fit are refused, and nothing is written") {
           {"attention", "q.npy", "kb.npy", "vb.npy", "--key-offset", "9223372036854775807",
            "--state", "m.st"},
           "", "key_offset");
-  p.write("va", cut(p.v, 2, 0, 9));
+  p.write("va", slice_of(p.v, 2, 0, 9));
   refuses(p, {"attention", "q.npy", "ka.npy", "va.npy", "--state", "m.st"}, "",
           "value.tokens is 9");
 

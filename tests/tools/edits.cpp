@@ -7,7 +7,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <string>
 #include <vector>
@@ -21,25 +20,6 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double nan_value = std::numeric_limits<double>::quiet_NaN();
-
-/// An .npy file of integers.
-template <class T>
-std::string integer_npy(const std::string& descr, const std::vector<std::int64_t>& shape,
-                        const std::vector<T>& values) {
-  std::string header = "{'descr': '" + descr + "', 'fortran_order': False, 'shape': (";
-  for (const std::int64_t dimension : shape) {
-    header += std::to_string(dimension) + ",";
-  }
-  header += "), }";
-  header.resize((10 + header.size() + 64) / 64 * 64 - 10, ' ');
-  header.back() = '\n';
-  std::string bytes("\x93NUMPY\x01\x00", 8);
-  bytes += static_cast<char>(header.size() & 0xff);
-  bytes += static_cast<char>(header.size() >> 8);
-  bytes += header;
-  const auto* const data = reinterpret_cast<const char*>(values.data());
-  return bytes.append(data, values.size() * sizeof(T));
-}
 
 /// What the options say, done to an array before: what is removed becomes -infinity.
 struct edited_files {

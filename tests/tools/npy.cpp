@@ -131,7 +131,7 @@ TEST_CASE("magic, version and header length") {
   complains(std::string("\x93NUMPY\x02\x00\xff\xff\xff\xff", 12), "64 KiB");
 }
 
-TEST_CASE("a header cut anywhere is refused") {
+TEST_CASE("a header that ends anywhere before its end is refused") {
   for (const int version : {1, 2, 3}) {
     const std::string file = with_header(dictionary("'<f4'", "False", "(0, 4)") + "   \n", version);
     CHECK(complaint(file).empty());

@@ -30,13 +30,13 @@ array columns_of(const array& x, std::int64_t begin, std::int64_t end) {
 
 /// Writes x.npy and the parts a.npy, b.npy, ... of it; folds the parts to a.st, b.st, ...
 void fold_parts(const work_directory& directory, const array& x,
-                const std::vector<std::int64_t>& cuts, const std::vector<std::string>& options) {
+                const std::vector<std::int64_t>& borders, const std::vector<std::string>& options) {
   write_file(directory.path("x.npy"), npy_bytes(x));
-  for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
+  for (std::size_t i = 0; i + 1 < borders.size(); ++i) {
     const std::string name(1, static_cast<char>('a' + i));
-    write_file(directory.path(name + ".npy"), npy_bytes(columns_of(x, cuts[i], cuts[i + 1])));
-    std::vector<std::string> command = {"fold",       name + ".npy",     "-o",
-                                        name + ".st", "--column-offset", std::to_string(cuts[i])};
+    write_file(directory.path(name + ".npy"), npy_bytes(columns_of(x, borders[i], borders[i + 1])));
+    std::vector<std::string> command = {
+        "fold", name + ".npy", "-o", name + ".st", "--column-offset", std::to_string(borders[i])};
     command.insert(command.end(), options.begin(), options.end());
     CHECK(run_well(directory, command).empty());
   }

@@ -75,6 +75,25 @@ array random_array(dtype type, const std::vector<std::int64_t>& shape, unsigned 
 
 /// The bytes of an .npy file, written here without the command's own code.
 std::string npy_bytes(const array& a);
+/// The bytes of an .npy file of integers.
+template <class T>
+std::string integer_npy(const std::string& descr, const std::vector<std::int64_t>& shape,
+                        const std::vector<T>& values) {
+  std::string header = "{'descr': '" + descr + "', 'fortran_order': False, 'shape': (";
+  for (const std::int64_t dimension : shape) {
+    header += std::to_string(dimension) + ",";
+  }
+  header += "), }";
+  header.resize((10 + header.size() + 64) / 64 * 64 - 10, ' ');
+  header.back() = '\n';
+  std::string bytes("\x93NUMPY\x01\x00", 8);
+  bytes += static_cast<char>(header.size() & 0xff);
+  bytes += static_cast<char>(header.size() >> 8);
+  bytes += header;
+  const auto* const data = reinterpret_cast<const char*>(values.data());
+  return bytes.append(data, values.size() * sizeof(T));
+}
+
 /// Reads a file as NumPy writes it; throws if it is anything else. uint16 is bfloat16.
 array read_npy(const std::filesystem::path& path);
 

@@ -33,12 +33,11 @@ class few_rows_fold : attention_fold<T> {
 
  public:
   explicit SOFTFOLD_INLINE few_rows_fold(const attention_rows& rows) : base(rows) {}
-  SOFTFOLD_INLINE void run() {
-    this->over_blocks([&] { pack_queries(); },
-                      [&](std::int64_t begin, int count) { fold_block(begin, count); });
-  }
+  SOFTFOLD_INLINE void run() { this->over_blocks(*this); }
 
  private:
+  friend base;
+
   /// Element i of row r: packed_q[r padded + i], 0 past the last.
   void pack_queries() {
     const std::int64_t padded = attention_padded(given.dim);
@@ -133,13 +132,7 @@ class few_rows_fold : attention_fold<T> {
   SOFTFOLD_INLINE void sum_few(int r, std::int64_t begin, int count, std::int64_t column,
                                int width = lanes) {
     V sums[static_cast<unsigned>(n)][static_cast<unsigned>(vectors)];
-#pragma GCC unroll 3
-    for (int row = 0; row < n; ++row) {
-#pragma GCC unroll 8
-      for (int c = 0; c < vectors; ++c) {
-        sums[row][c] = V(A{0});
-      }
-    }
+    clear(sums);
     const A* const e = scores + r * block;
     const std::uintptr_t ahead = bytes_ahead(given.v_dim, given.v_stride);
     for (int j = 0; j < count; ++j) {

@@ -31,6 +31,18 @@ SOFTFOLD_INLINE float widened(f16_bits x) {
                             sign | (magnitude >= 0x7c00U ? magnitude << 13 | 0x7f800000U : finite));
 }
 
+/// A tile of sums, in registers once this and what adds to it are in one function.
+template <class A, std::size_t rows, std::size_t vectors>
+SOFTFOLD_INLINE void clear(vec<A> (&sums)[rows][vectors]) {
+#pragma GCC unroll 6
+  for (std::size_t r = 0; r < rows; ++r) {
+#pragma GCC unroll 8
+    for (std::size_t c = 0; c < vectors; ++c) {
+      sums[r][c] = vec<A>(A{0});
+    }
+  }
+}
+
 template <class T>
 class attention_fold {
  protected:
@@ -55,9 +67,10 @@ class attention_fold {
         weighted(static_cast<A*>(rows.weighted)),
         exponential(frame{}) {}
 
-  /// Calls pack(), then fold(begin, count) for each block of keys that a row may have.
-  template <class Pack, class Fold>
-  SOFTFOLD_INLINE void over_blocks(const Pack& pack, const Fold& fold) {
+  /// Calls way.pack_queries(), then way.fold_block(begin, count) for each block of keys that a row
+  /// may have.
+  template <class Way>
+  SOFTFOLD_INLINE void over_blocks(Way& way) {
     std::int64_t first = given.end;
     std::int64_t last = given.begin;
     for (int r = 0; r < given.rows; ++r) {
@@ -77,10 +90,10 @@ class attention_fold {
     if (first >= last) {
       return;
     }
-    pack();
+    way.pack_queries();
     for (std::int64_t begin = first / block * block; begin < last; begin += block) {
       const std::int64_t left = given.end - begin;
-      fold(begin, static_cast<int>(left < block ? left : block));
+      way.fold_block(begin, static_cast<int>(left < block ? left : block));
     }
   }
 

@@ -74,12 +74,11 @@ class pairs_fold : attention_fold<bf16_bits> {
         k_pairs_(reinterpret_cast<std::uint32_t*>(packed_k)),
         v_pairs_(reinterpret_cast<std::uint32_t*>(packed_v)) {}
 
-  SOFTFOLD_INLINE void run() {
-    over_blocks([&] { pack_queries(); },
-                [&](std::int64_t begin, int count) { fold_block(begin, count); });
-  }
+  SOFTFOLD_INLINE void run() { over_blocks(*this); }
 
  private:
+  friend attention_fold;
+
   /// Pair i of row r: q_pairs_[r q_stride_ + i].
   void pack_queries() {
     for (int r = 0; r < given.rows; ++r) {
@@ -176,13 +175,7 @@ class pairs_fold : attention_fold<bf16_bits> {
   static SOFTFOLD_INLINE void multiply_pairs(
       const std::uint32_t* a, std::int64_t a_row, const std::uint32_t* b, std::int64_t b_step,
       std::int64_t n, V (&sums)[static_cast<unsigned>(rows)][static_cast<unsigned>(vectors)]) {
-#pragma GCC unroll 6
-    for (int r = 0; r < rows; ++r) {
-#pragma GCC unroll 4
-      for (int c = 0; c < vectors; ++c) {
-        sums[r][c] = V(0.0F);
-      }
-    }
+    clear(sums);
     for (std::int64_t i = 0; i < n; ++i) {
       pairs right[static_cast<unsigned>(vectors)];
 #pragma GCC unroll 4

@@ -12,12 +12,13 @@ inline namespace SOFTFOLD_BACKEND {
 namespace host {
 namespace {
 
-/// sums[r][c] += the sum over i < n of a[i a_step + r a_row] b[i b_step + c]: a tile of registers.
+/// sums[r][c] = the sum over i < n of a[i a_step + r a_row] b[i b_step + c]: a tile of registers.
 template <int rows, int vectors, class A>
 SOFTFOLD_INLINE void multiply_tile(
     const A* a, std::int64_t a_step, std::int64_t a_row, const A* b, std::int64_t b_step,
     std::int64_t n, vec<A> (&sums)[static_cast<unsigned>(rows)][static_cast<unsigned>(vectors)]) {
   using V = vec<A>;
+  clear(sums);
   for (std::int64_t i = 0; i < n; ++i) {
     V right[static_cast<unsigned>(vectors)];
 #pragma GCC unroll 4
@@ -60,12 +61,11 @@ class tiles_fold : attention_fold<T> {
 
  public:
   explicit SOFTFOLD_INLINE tiles_fold(const attention_rows& rows) : base(rows) {}
-  SOFTFOLD_INLINE void run() {
-    this->over_blocks([&] { pack_queries(); },
-                      [&](std::int64_t begin, int count) { fold_block(begin, count); });
-  }
+  SOFTFOLD_INLINE void run() { this->over_blocks(*this); }
 
  private:
+  friend base;
+
   /// Element i of row r of a tile that begins at row t: packed_q[t dim + i rows + r - t].
   void pack_queries() {
     over_tiles(given.rows, [&](auto rows, int t) {
@@ -121,13 +121,6 @@ class tiles_fold : attention_fold<T> {
       constexpr int n = decltype(rows)::value;
       for (int j = 0; j < count; j += panel) {
         V sums[static_cast<unsigned>(n)][static_cast<unsigned>(most_vectors)];
-#pragma GCC unroll 6
-        for (int r = 0; r < n; ++r) {
-#pragma GCC unroll 4
-          for (int c = 0; c < most_vectors; ++c) {
-            sums[r][c] = V(A{0});
-          }
-        }
         multiply_tile<n, most_vectors, A>(packed_q + t * given.dim, n, 1,
                                           packed_k + (j / panel) * std::int64_t{given.dim} * panel,
                                           panel, given.dim, sums);
@@ -154,13 +147,6 @@ class tiles_fold : attention_fold<T> {
   template <int rows, int vectors>
   SOFTFOLD_INLINE void add_tile(const block_values& v, int count, int t, std::int64_t column) {
     V sums[static_cast<unsigned>(rows)][static_cast<unsigned>(vectors)];
-#pragma GCC unroll 6
-    for (int r = 0; r < rows; ++r) {
-#pragma GCC unroll 4
-      for (int c = 0; c < vectors; ++c) {
-        sums[r][c] = V(A{0});
-      }
-    }
     multiply_tile<rows, vectors, A>(scores + t * block, 1, block, v.data + column, v.stride, count,
                                     sums);
 #pragma GCC unroll 6

@@ -6,12 +6,12 @@ target_sources(softfold_bench PRIVATE
   contenders/cpu/copy_nontemporal.cpp
   contenders/cpu/memcpy.cpp
   contenders/cpu/partial_sort.cpp
-  contenders/cpu/scan.cpp
+  contenders/cpu/one_read.cpp
   contenders/cpu/seeds.cpp)
 target_link_libraries(softfold_bench PRIVATE TBB::tbb)
 
 # g++ 12 warns of its own intrinsics' undefined operands.
-set_source_files_properties(contenders/cpu/scan.cpp PROPERTIES COMPILE_OPTIONS
+set_source_files_properties(contenders/cpu/one_read.cpp PROPERTIES COMPILE_OPTIONS
   "$<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized;-Wno-maybe-uninitialized>")
 
 # By header and library: Debian's dnnl package file also asks for OpenCL, which the cpu engine

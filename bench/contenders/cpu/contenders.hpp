@@ -9,7 +9,7 @@ namespace softfold::bench {
 
 [[nodiscard]] contender memcpy_contender();
 [[nodiscard]] contender copy_nontemporal_contender();
-[[nodiscard]] contender scan_contender();
+[[nodiscard]] contender one_read_contender();
 
 [[nodiscard]] contender onednn_contender();
 [[nodiscard]] contender onednn_partial_sort_contender();

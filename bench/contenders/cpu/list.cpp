@@ -6,7 +6,7 @@ namespace softfold::bench {
 std::vector<contender> all_contenders() {
   return {
       softfold_contender(),         memcpy_contender(),
-      copy_nontemporal_contender(), scan_contender(),
+      copy_nontemporal_contender(), one_read_contender(),
 #ifdef SOFTFOLD_BENCH_ONEDNN
       onednn_contender(),           onednn_partial_sort_contender(),
 #else
@@ -28,7 +28,7 @@ std::string standard_peer(const bench_case& c) {
 }
 
 std::vector<std::string> ceilings(const bench_case& c) {
-  return {c.writes_matrix() ? "memcpy" : "scan"};
+  return {c.writes_matrix() ? "memcpy" : "one_read"};
 }
 
 }  // namespace softfold::bench

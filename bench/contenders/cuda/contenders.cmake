@@ -8,7 +8,7 @@ add_library(softfold_bench_cuda STATIC
   contenders/cuda/copy.cu
   contenders/cuda/cub.cu
   contenders/cuda/paper.cu
-  contenders/cuda/scan.cu)
+  contenders/cuda/one_read.cu)
 target_compile_definitions(softfold_bench_cuda PRIVATE SOFTFOLD_BACKEND=cuda)
 target_compile_options(softfold_bench_cuda PRIVATE -std=c++20 -Xcompiler=-Wall,-Wextra,-Wshadow
   $<$<BOOL:${SOFTFOLD_WERROR}>:--Werror=all-warnings;-Xcompiler=-Werror>)

@@ -9,7 +9,7 @@ namespace softfold::bench {
 
 [[nodiscard]] contender memcpy_contender();
 [[nodiscard]] contender copy_kernel_contender();
-[[nodiscard]] contender scan_contender();
+[[nodiscard]] contender one_read_contender();
 
 [[nodiscard]] contender cudnn_contender();
 [[nodiscard]] contender cub_contender();

@@ -23,6 +23,6 @@ inline void check(cudaError_t status, const char* what) {
 [[nodiscard]] int multiprocessors();
 
 /// Reads `bytes` bytes, up to the last whole 16, and does nothing else.
-void launch_scan(const void* from, std::size_t bytes, cudaStream_t stream);
+void launch_read(const void* from, std::size_t bytes, cudaStream_t stream);
 
 }  // namespace softfold::bench

@@ -8,7 +8,7 @@ std::vector<contender> all_contenders() {
       softfold_contender(),
       memcpy_contender(),
       copy_kernel_contender(),
-      scan_contender(),
+      one_read_contender(),
 #ifdef SOFTFOLD_BENCH_CUDNN
       cudnn_contender(),
 #else

@@ -32,10 +32,10 @@ else()
     platform_host.cpp
     contenders/cpu/copy_nontemporal.cpp
     contenders/cpu/memcpy.cpp
-    contenders/cpu/scan.cpp
+    contenders/cpu/one_read.cpp
     contenders/kokkos/softfold_serial.cpp)
   target_link_libraries(softfold_bench PRIVATE softfold_bench_cpu TBB::tbb)
   # As in contenders/cpu.
-  set_source_files_properties(contenders/cpu/scan.cpp PROPERTIES COMPILE_OPTIONS
+  set_source_files_properties(contenders/cpu/one_read.cpp PROPERTIES COMPILE_OPTIONS
     "$<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized;-Wno-maybe-uninitialized>")
 endif()

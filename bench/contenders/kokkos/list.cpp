@@ -19,13 +19,13 @@ std::vector<std::string> ceilings(const bench_case& /*c*/) { return {"deep_copy"
 
 std::vector<contender> all_contenders() {
   return {softfold_contender(), softfold_serial_contender(),  softfold_cpu_contender(),
-          memcpy_contender(),   copy_nontemporal_contender(), scan_contender()};
+          memcpy_contender(),   copy_nontemporal_contender(), one_read_contender()};
 }
 
 std::string standard_peer(const bench_case& /*c*/) { return "softfold_cpu"; }
 
 std::vector<std::string> ceilings(const bench_case& c) {
-  return {c.writes_matrix() ? "memcpy" : "scan"};
+  return {c.writes_matrix() ? "memcpy" : "one_read"};
 }
 
 #endif

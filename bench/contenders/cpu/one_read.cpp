@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The largest of all elements: one read and nothing else. The bytes of any element type are read
-// as f32, because what the scan measures is bytes.
+// as f32, because what the read measures is bytes.
 #include "contenders.hpp"
 #include "team.hpp"
 
@@ -18,12 +18,12 @@
 namespace softfold::bench {
 namespace {
 
-using scan_function = float (*)(const float* x, std::size_t count);
+using read_function = float (*)(const float* x, std::size_t count);
 
 constexpr float lowest = -std::numeric_limits<float>::infinity();
 
 // Lane by lane, which a compiler may vectorise: it does not reorder a maximum of one variable.
-float scan_portable(const float* x, std::size_t count) {
+float read_portable(const float* x, std::size_t count) {
   constexpr std::size_t lanes = 16;
   float max[lanes];
   std::fill_n(max, lanes, lowest);
@@ -41,7 +41,7 @@ float scan_portable(const float* x, std::size_t count) {
 #ifdef __x86_64__
 
 // Four registers in turn, which hide the latency of a maximum.
-__attribute__((target("avx512f"))) float scan_avx512(const float* x, std::size_t count) {
+__attribute__((target("avx512f"))) float read_avx512(const float* x, std::size_t count) {
   __m512 a = _mm512_set1_ps(lowest), b = a, c = a, d = a;
   std::size_t i = 0;
   for (; i + 64 <= count; i += 64) {
@@ -52,10 +52,10 @@ __attribute__((target("avx512f"))) float scan_avx512(const float* x, std::size_t
   }
   alignas(64) float lanes[16];
   _mm512_store_ps(lanes, _mm512_max_ps(_mm512_max_ps(a, b), _mm512_max_ps(c, d)));
-  return std::max(*std::max_element(lanes, lanes + 16), scan_portable(x + i, count - i));
+  return std::max(*std::max_element(lanes, lanes + 16), read_portable(x + i, count - i));
 }
 
-__attribute__((target("avx2"))) float scan_avx2(const float* x, std::size_t count) {
+__attribute__((target("avx2"))) float read_avx2(const float* x, std::size_t count) {
   __m256 a = _mm256_set1_ps(lowest), b = a, c = a, d = a;
   std::size_t i = 0;
   for (; i + 32 <= count; i += 32) {
@@ -66,34 +66,36 @@ __attribute__((target("avx2"))) float scan_avx2(const float* x, std::size_t coun
   }
   alignas(32) float lanes[8];
   _mm256_store_ps(lanes, _mm256_max_ps(_mm256_max_ps(a, b), _mm256_max_ps(c, d)));
-  return std::max(*std::max_element(lanes, lanes + 8), scan_portable(x + i, count - i));
+  return std::max(*std::max_element(lanes, lanes + 8), read_portable(x + i, count - i));
 }
 
-scan_function best_scan() {
+read_function best_read() {
   if (__builtin_cpu_supports("avx512f")) {
-    return scan_avx512;
+    return read_avx512;
   }
-  return __builtin_cpu_supports("avx2") ? scan_avx2 : scan_portable;
+  return __builtin_cpu_supports("avx2") ? read_avx2 : read_portable;
 }
 
 #else
 
-scan_function best_scan() { return scan_portable; }
+read_function best_read() { return read_portable; }
 
 #endif
 
 work prepare(const workload& w) {
   const auto* x = static_cast<const float*>(w.x.data);
   const auto count = static_cast<std::int64_t>(w.spec.input_bytes() / sizeof(float));
-  return [=, scan = best_scan(), threads = team(w.spec.threads)] {
+  return [=, read = best_read(), threads = team(w.spec.threads)] {
     threads.split(count, 1024, [=](std::int64_t begin, std::int64_t end) {
-      benchmark::DoNotOptimize(scan(x + begin, static_cast<std::size_t>(end - begin)));
+      benchmark::DoNotOptimize(read(x + begin, static_cast<std::size_t>(end - begin)));
     });
   };
 }
 
 }  // namespace
 
-contender scan_contender() { return {.name = "scan", .role = role::ceiling, .prepare = prepare}; }
+contender one_read_contender() {
+  return {.name = "one_read", .role = role::ceiling, .prepare = prepare};
+}
 
 }  // namespace softfold::bench

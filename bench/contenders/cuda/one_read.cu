@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The largest of all elements, block by block: one read and nothing else. The bytes of any element
-// type are read as f32, because what the scan measures is bytes.
+// type are read as f32, because what the read measures is bytes.
 #include "buffer.hpp"
 #include "contenders.hpp"
 #include "device.hpp"
@@ -19,7 +19,7 @@ constexpr int blocks_per_multiprocessor = 8;
 __device__ float max_of(const float4& v) { return fmaxf(fmaxf(v.x, v.y), fmaxf(v.z, v.w)); }
 
 __global__ void __launch_bounds__(threads)
-    scan_lines(const float4* __restrict__ from, std::int64_t lines, float* __restrict__ largest) {
+    read_lines(const float4* __restrict__ from, std::int64_t lines, float* __restrict__ largest) {
   float max = -INFINITY;
   const std::int64_t step = std::int64_t{gridDim.x} * tile;
   std::int64_t first = std::int64_t{blockIdx.x} * tile;
@@ -54,20 +54,22 @@ work prepare(const workload& w) {
     return {};
   }
   return [from = w.x.data, bytes = w.spec.input_bytes()] {
-    launch_scan(from, bytes, device_stream());
+    launch_read(from, bytes, device_stream());
   };
 }
 
 }  // namespace
 
-void launch_scan(const void* from, std::size_t bytes, cudaStream_t stream) {
+void launch_read(const void* from, std::size_t bytes, cudaStream_t stream) {
   const auto lines = static_cast<std::int64_t>(bytes / sizeof(float4));
   const std::int64_t most = std::int64_t{multiprocessors()} * blocks_per_multiprocessor;
   const std::int64_t blocks = std::clamp<std::int64_t>((lines + tile - 1) / tile, 1, most);
-  scan_lines<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(
+  read_lines<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(
       static_cast<const float4*>(from), lines, result());
 }
 
-contender scan_contender() { return {.name = "scan", .role = role::ceiling, .prepare = prepare}; }
+contender one_read_contender() {
+  return {.name = "one_read", .role = role::ceiling, .prepare = prepare};
+}
 
 }  // namespace softfold::bench
