@@ -126,9 +126,17 @@ struct nothing_beside {
   SOFTFOLD_INLINE void finish(std::int64_t) const {}
 };
 
-/// Streams y[i] = e[i] * factor along with a fold of x: memory takes the stores in while the
+/// e[i] * factor
+template <class A>
+struct by_factor {
+  vec<A> factor;
+  explicit SOFTFOLD_INLINE by_factor(double f) : factor(static_cast<A>(f)) {}
+  SOFTFOLD_INLINE vec<A> operator()(vec<A> e) const { return e * factor; }
+};
+
+/// Streams y[i] = scale(e[i]) along with a fold of x: memory takes the stores in while the
 /// processor computes.
-template <class T, class Out>
+template <class T, class Out, class Scale = by_factor<arithmetic_t<T>>>
 class scaling_beside {
   using A = arithmetic_t<T>;
   using V = vec<A>;
@@ -137,8 +145,8 @@ class scaling_beside {
   static constexpr std::uintptr_t near_bytes = 1024;
 
  public:
-  SOFTFOLD_INLINE scaling_beside(const T* x, const A* e, std::int64_t n, Out* y, double factor)
-      : e_(e), n_(n), y_(y), factor_(static_cast<A>(factor)) {
+  SOFTFOLD_INLINE scaling_beside(const T* x, const A* e, std::int64_t n, Out* y, const Scale& scale)
+      : e_(e), n_(n), y_(y), scale_(scale) {
     const auto to = reinterpret_cast<std::uintptr_t>(y);
     const std::uintptr_t head_bytes = (vector_bytes - to % vector_bytes) % vector_bytes;
     head_ = static_cast<std::int64_t>(head_bytes / sizeof(Out));
@@ -146,7 +154,7 @@ class scaling_beside {
       head_ = n;
       store_some(0, static_cast<int>(n));
     } else if (head_ != 0) {
-      store_head(V::load(e, static_cast<int>(head_), V(A{0})) * factor_, y, head_);
+      store_head(scale_(V::load(e, static_cast<int>(head_), V(A{0}))), y, head_);
     }
     // A load waits for an earlier streamed store, which takes its time, if their addresses agree
     // in all but the page: stores little ahead of the loads fall behind them instead.
@@ -164,7 +172,7 @@ class scaling_beside {
     }
     i += head_;
     if (n_ - i >= V::lanes) [[likely]] {
-      (V::load(e_ + i) * factor_).stream(y_ + i);
+      scale_(V::load(e_ + i)).stream(y_ + i);
     } else if (i < n_) {
       store_some(i, static_cast<int>(n_ - i));
     }
@@ -172,19 +180,19 @@ class scaling_beside {
 
   SOFTFOLD_INLINE void finish(std::int64_t i) const {
     for (; i - lag_ < n_; i += V::lanes) {
-      (*this)(i, factor_);
+      (*this)(i, V(A{0}));
     }
   }
 
  private:
   SOFTFOLD_INLINE void store_some(std::int64_t i, int count) const {
-    (V::load(e_ + i, count, V(A{0})) * factor_).store(y_ + i, count);
+    scale_(V::load(e_ + i, count, V(A{0}))).store(y_ + i, count);
   }
 
   const A* e_;
   std::int64_t n_;
   Out* y_;
-  V factor_;
+  Scale scale_;
   std::int64_t head_;  ///< elements before the first that a vector can be streamed to
   std::int64_t lag_ = 0;
 };

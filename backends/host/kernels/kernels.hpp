@@ -73,6 +73,8 @@ constexpr output_kernels output_kernels_of() {
       .short_log_softmax = short_rows_kernel<T, Out, short_result::log_softmax>,
       .short_logsumexp = short_rows_kernel<T, A, short_result::logsumexp>,
       .reproducible_softmax = reproducible_output<T, Out>::softmax,
+      .reproducible_scaled = reproducible_output<T, Out>::scaled,
+      .reproducible_fold_and_stream = reproducible_output<T, Out>::fold_and_stream,
       .reproducible_log_softmax = reproducible_output<T, Out>::log_softmax,
       .softmax_gradient = gradient_functions_of<gradient_kernels<T, Out, softmax_gradient>,
                                                 reproducible_gradient<T, Out, false>>(),

@@ -55,7 +55,7 @@ struct row_output {
     const T* const in = static_cast<const T*>(x);
     A* const to = static_cast<A*>(kept);
     const scaling_beside<T, Out> other(in, static_cast<const A*>(e), n, static_cast<Out*>(y),
-                                       factor);
+                                       by_factor<A>(factor));
     return scale == 1 ? fold_segment<false, true, false>(one_row<T>{in}, n, scale, to, nullptr,
                                                          state, other)
                       : fold_segment<true, true, false>(one_row<T>{in}, n, scale, to, nullptr,

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <backends/host/kernels/elements.hpp>
+#include <backends/host/kernels/fold.hpp>
 #include <backends/host/kernels/fused.hpp>
 
 #include <core/reproducible.hpp>
@@ -69,17 +70,55 @@ SOFTFOLD_INLINE vec<A> power_of_low_bits(vec<A> shifted) {
   return r;
 }
 
-SOFTFOLD_INLINE vec<float> exponential_of_rest(vec<float> r) { return definition::polynomial(r); }
-SOFTFOLD_INLINE vec<double> exponential_of_rest(vec<double> r) {
-  using V = vec<double>;
+/// The polynomial of a term, from its highest coefficient down.
+template <class A>
+struct term_polynomial;
+template <>
+struct term_polynomial<float> {
+  static constexpr float q[] = {0x1.106018p-7F, 0x1.572a14p-5F, 0x1.5557b0p-3F,
+                                0x1.fffdfcp-2F, 1.0F,           1.0F};
+};
+template <>
+struct term_polynomial<double> {
   using constants = core::exponential<double>;
-  constexpr int count = static_cast<int>(sizeof(constants::q) / sizeof(double));
-  V q(constants::q[0]);
-#pragma GCC unroll 16
-  for (int i = 1; i < count; ++i) {
-    q = fused(q, r, V(constants::q[i]));
+  static constexpr double q[] = {constants::q[0],
+                                 constants::q[1],
+                                 constants::q[2],
+                                 constants::q[3],
+                                 constants::q[4],
+                                 constants::q[5],
+                                 constants::q[6],
+                                 constants::q[7],
+                                 constants::q[8],
+                                 constants::q[9],
+                                 1.0,
+                                 1.0};
+};
+
+/// exp(r) of `count` vectors, step by step of all: so many chains at once are as many as the
+/// processor has the latency for, and more than it finds by itself.
+template <unsigned count, class A>
+SOFTFOLD_INLINE void exponentials_of_rests(const vec<A> (&r)[count], vec<A> (&p)[count]) {
+  using V = vec<A>;
+  constexpr auto& q = term_polynomial<A>::q;
+#pragma GCC unroll 8
+  for (V& one : p) {
+    one = V(q[0]);
   }
-  return fused(fused(q, r, V(1.0)), r, V(1.0));
+#pragma GCC unroll 16
+  for (int i = 1; i < static_cast<int>(sizeof(q) / sizeof(A)); ++i) {
+#pragma GCC unroll 8
+    for (unsigned k = 0; k < count; ++k) {
+      p[k] = fused(p[k], r[k], V(q[i]));
+    }
+  }
+}
+template <class A>
+SOFTFOLD_INLINE vec<A> exponential_of_rest(vec<A> r) {
+  const vec<A> rests[1] = {r};
+  vec<A> p[1];
+  exponentials_of_rests(rests, p);
+  return p[0];
 }
 
 /// p 2^n of each element: n is less `base`, and no lower than `depth` below 0.
@@ -98,23 +137,42 @@ struct reproducible_terms {
   /// The order of max's operands keeps a NaN.
   SOFTFOLD_INLINE V clamped(V x) const { return max(lowest, x); }
 
-  /// Of a clamped one.
-  SOFTFOLD_INLINE V operator()(V x) const {
+  /// Clamped ones become terms.
+  template <unsigned count>
+  SOFTFOLD_INLINE void replace(V (&x)[count]) const {
     using constants = core::exponential<A>;
-    const V z = scaled ? x * scale : x;
-    const V shifted = fused(z, V(definition::format<A>::log2_e), magic);
-    const V n = shifted - magic;
-    V rest;
-    if constexpr (sizeof(A) == 4) {
-      rest = fused(n, V(-definition::format<A>::ln2), z);
-    } else {
-      rest = fused(n, V(-constants::ln2_high), z);
-      rest = fused(n, V(-constants::ln2_low), rest);
+    V z[count], shifted[count], rest[count], p[count];
+#pragma GCC unroll 8
+    for (unsigned k = 0; k < count; ++k) {
+      z[k] = scaled ? x[k] * scale : x[k];
     }
-    if constexpr (scaled) {
-      rest = rest + product_error(x, scale, z);
+#pragma GCC unroll 8
+    for (unsigned k = 0; k < count; ++k) {
+      shifted[k] = fused(z[k], V(definition::format<A>::log2_e), magic);
     }
-    return exponential_of_rest(rest) * power_of_low_bits(shifted);
+#pragma GCC unroll 8
+    for (unsigned k = 0; k < count; ++k) {
+      const V n = shifted[k] - magic;
+      if constexpr (sizeof(A) == 4) {
+        rest[k] = fused(n, V(-definition::format<A>::ln2), z[k]);
+      } else {
+        rest[k] = fused(n, V(-constants::ln2_high), z[k]);
+        rest[k] = fused(n, V(-constants::ln2_low), rest[k]);
+      }
+      if constexpr (scaled) {
+        rest[k] = rest[k] + product_error(x[k], scale, z[k]);
+      }
+    }
+    exponentials_of_rests(rest, p);
+#pragma GCC unroll 8
+    for (unsigned k = 0; k < count; ++k) {
+      x[k] = p[k] * power_of_low_bits(shifted[k]);
+    }
+  }
+  SOFTFOLD_INLINE V operator()(V x) const {
+    V one[1] = {x};
+    replace(one);
+    return one[0];
   }
 };
 
@@ -199,156 +257,149 @@ SOFTFOLD_INLINE V sums_of_packets(V (&v)[block_vectors]) {
   return v[0];
 }
 
-/// Sums of digits by place, from the anchor's down.
-template <class A, class Keys>
-class place_words;
+/// What the sums of packets that are held relative to an anchor add to the words of its place and
+/// of those below. False if there is a NaN.
+template <class Keys, class V>
+struct place_words;
 
+/// In each lane's 32 bits the anchor's place is 6, as `held >> 28` tells; below 3 is no account.
 template <class Keys>
-class place_words<float, Keys> {
+struct place_words<Keys, vec<float>> {
   using V = vec<float>;
+  using words = float_words<float>::type;
   static constexpr int lanes = static_cast<int>(sizeof(Keys) / 8);
 
- public:
-  /// False for a NaN.
-  SOFTFOLD_INLINE bool add(V sums) {
-    const Keys pair = reinterpret_cast<Keys>(sums.v);
-    const Keys odd = pair >> 32;
-    add_two(factors_of(pair), (pair & 0x7f800000U) >> 23);
-    add_two(factors_of(odd), odd >> 23);
-    const unsigned lower = V::bits(greater(V(0x1p33F), sums)) & V::bits(greater(sums, V(0x1p-32F)));
-    if ((lower | V::bits(not_at_most(sums, V(0x1p97F)))) != 0) [[unlikely]] {
-      return add_lower(sums);
-    }
-    return true;
-  }
-  /// Down by so many places.
-  SOFTFOLD_INLINE void lower(int by) {
-    words_[1] -= words_[0] << 32;
-    for (int i = 3; i >= 0; --i) {
-      words_[i] = i >= by ? words_[i - by] : Keys{};
-    }
-  }
-  SOFTFOLD_INLINE void finish(reproducible_part& part) const {
-    for (int i = 0; i < 4; ++i) {
-      const Keys exact = i == 1 ? words_[1] - (words_[0] << 32) : words_[i];
+  static SOFTFOLD_INLINE bool add(const V* sums, int count, reproducible_part& part) {
+    Keys above{};
+    words highest{};
+    words lowest = ~words{};
+    for (int place = 6; place >= 4; place -= 2) {
+      Keys upper{};
+      Keys lower{};
+      const Keys upper_end = Keys{} + 32U * static_cast<unsigned>(place);
+      const Keys lower_end = upper_end - 32U;
+      for (int i = 0; i < count; ++i) {
+        const Keys both = reinterpret_cast<Keys>(sums[i].v);
+        const Keys even = (both & 0x7fffffU) | 0x800000U;
+        const Keys odd = ((both >> 32) & 0x7fffffU) | 0x800000U;
+        const Keys even_power = (both & 0x7f800000U) >> 23;
+        const Keys odd_power = both >> 55;
+        // A shift by 64 or more gives 0. A number of the place above gets into a place's word, too,
+        // 32 bits further up and cut off: that is taken out in the end.
+        upper += shifted_left(even, even_power - upper_end);
+        upper += shifted_left(odd, odd_power - upper_end);
+        lower += shifted_left(even, even_power - lower_end);
+        lower += shifted_left(odd, odd_power - lower_end);
+        const words bits = reinterpret_cast<words>(sums[i].v);
+        const words from_lower = bits - 0x30000000U;
+        highest = bits > highest ? bits : highest;
+        lowest = from_lower < lowest ? from_lower : lowest;
+      }
+      upper -= above << 32;
+      lower -= upper << 32;
+      above = lower;
       for (int lane = 0; lane < lanes; ++lane) {
-        part.low[i] += exact[lane] & 0xffffffffU;
-        part.high[i] += exact[lane] >> 32;
+        part.low[6 - place] += upper[lane] & 0xffffffffU;
+        part.high[6 - place] += upper[lane] >> 32;
+        part.low[7 - place] += lower[lane] & 0xffffffffU;
+        part.high[7 - place] += lower[lane] >> 32;
+      }
+      if (largest_of(highest) >= 0x70000000U) {  // of a NaN, whatever its sign
+        return false;
+      }
+      if (~largest_of(~lowest) >= 0x20000000U) [[likely]] {  // nothing of places 4 and 3
+        break;
       }
     }
+    return true;
   }
 
  private:
-  static SOFTFOLD_INLINE Keys factors_of(Keys k) { return (k & 0x7fffffU) | 0x800000U; }
-
-  /// A shift by 64 or more gives 0. What is of place 0 gets into word 1, too, 32 bits further up
-  /// and cut off: lower() and finish() take it out.
-  SOFTFOLD_INLINE void add_two(Keys factors, Keys exponents) {
-    words_[0] += shifted_left(factors, exponents - 192U);
-    words_[1] += shifted_left(factors, exponents - 160U);
-  }
-  __attribute__((noinline)) bool add_lower(V sums) {
-    alignas(64) float all[static_cast<unsigned>(V::lanes)];
-    sums.store(all);
+  static SOFTFOLD_INLINE std::uint32_t largest_of(words w) {
+    std::uint32_t most = 0;
     for (int i = 0; i < V::lanes; ++i) {
-      const auto bits = __builtin_bit_cast(std::uint32_t, all[i]);
-      const std::uint32_t place = bits >> 28;
-      if (place > 6) {
-        return false;
-      }
-      if (place == 4 || place == 3) {
-        words_[6 - place][i / 2] += std::uint64_t{(bits & 0x7fffffU) | 0x800000U}
-                                    << (bits >> 23 & 31U);
+      most = w[i] > most ? w[i] : most;
+    }
+    return most;
+  }
+};
+
+/// The anchor's place is 32. A sum has digits of three places, each below 2^32.
+template <class Keys>
+struct place_words<Keys, vec<double>> {
+  static constexpr int lanes = static_cast<int>(sizeof(Keys) / 8);
+
+  static SOFTFOLD_INLINE bool add(const vec<double>* sums, int count, reproducible_part& part) {
+    Keys highest{};
+    Keys all[5] = {};
+    for (int i = 0; i < count; ++i) {
+      const Keys bits = reinterpret_cast<Keys>(sums[i].v);
+      const Keys factor = (bits & 0xfffffffffffffU) | 0x10000000000000U;
+      const Keys power = bits >> 52;
+      highest = bits > highest ? bits : highest;
+#pragma GCC unroll 5
+      for (int w = 0; w < 5; ++w) {
+        const Keys up = power - (1024U + 52U - 32U * static_cast<unsigned>(w));
+        all[w] += (shifted_left(factor, up) | shifted_right(factor, Keys{} - up)) & 0xffffffffU;
       }
     }
-    return true;
+    bool ordinary = true;
+    for (int lane = 0; lane < lanes; ++lane) {
+      ordinary = ordinary && highest[lane] >> 57 <= 32;
+      for (int w = 0; w < 5; ++w) {
+        part.low[w] += all[w][lane];
+      }
+    }
+    return ordinary;
   }
-
-  Keys words_[4] = {};
 };
 
 /// Where vectors have no shifts by different numbers.
-template <>
-class place_words<float, std::uint64_t> {
-  using V = vec<float>;
-
- public:
-  SOFTFOLD_INLINE bool add(V sums) {
-    for (int i = 0; i < V::lanes; ++i) {
-      const float one = sums.v[i];
-      const auto bits = __builtin_bit_cast(std::uint32_t, one);
-      const std::uint32_t place = bits >> 28;
-      if (place > 6) {
-        return false;
+SOFTFOLD_INLINE bool add_digits(float sum, reproducible_part& part) {
+  const auto bits = __builtin_bit_cast(std::uint32_t, sum);
+  const std::uint32_t place = bits >> 28;
+  if (place <= 6 && place >= 3) {
+    const std::uint64_t digits = std::uint64_t{(bits & 0x7fffffU) | 0x800000U}
+                                 << (bits >> 23 & 31U);
+    part.low[6 - place] += digits & 0xffffffffU;
+    part.high[6 - place] += digits >> 32;
+  }
+  return place <= 6;
+}
+SOFTFOLD_INLINE bool add_digits(double sum, reproducible_part& part) {
+  const auto bits = __builtin_bit_cast(std::uint64_t, sum);
+  const std::uint64_t place = bits >> 57;
+  const std::uint64_t factor = (bits & 0xfffffffffffffU) | 0x10000000000000U;
+  const auto shift = static_cast<int>(bits >> 52 & 31U);
+  const std::uint64_t low = factor << (12 + shift);
+  const std::uint64_t digits[] = {factor >> (52 - shift), low >> 32, low & 0xffffffffU};
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    if (place <= 32 && 32 - place + i < 5) {
+      part.low[32 - place + i] += digits[i];
+    }
+  }
+  return place <= 32;
+}
+template <class A>
+struct place_words_by_one {
+  static SOFTFOLD_INLINE bool add(const vec<A>* sums, int count, reproducible_part& part) {
+    bool ordinary = true;
+    for (int i = 0; i < count; ++i) {
+      for (int lane = 0; lane < vec<A>::lanes; ++lane) {
+        const A one = sums[i].v[lane];
+        ordinary = add_digits(one, part) && ordinary;
       }
-      const std::uint64_t digits = std::uint64_t{(bits & 0x7fffffU) | 0x800000U}
-                                   << (bits >> 23 & 31U);
-      const std::uint32_t to = place < 3 ? 4 : 6 - place;
-      low_[to] += digits & 0xffffffffU;
-      high_[to] += digits >> 32;
     }
-    return true;
+    return ordinary;
   }
-  SOFTFOLD_INLINE void lower(int by) {
-    for (int i = 3; i >= 0; --i) {
-      low_[i] = i >= by ? low_[i - by] : 0;
-      high_[i] = i >= by ? high_[i - by] : 0;
-    }
-  }
-  SOFTFOLD_INLINE void finish(reproducible_part& part) const {
-    for (int i = 0; i < 4; ++i) {
-      part.low[i] += low_[i];
-      part.high[i] += high_[i];
-    }
-  }
-
- private:
-  std::uint64_t low_[5] = {};  ///< the last one is of no account
-  std::uint64_t high_[5] = {};
 };
 
-/// A sum has digits of three places, each below 2^32.
-template <class Keys>
-class place_words<double, Keys> {
-  using V = vec<double>;
+template <>
+struct place_words<std::uint64_t, vec<float>> : place_words_by_one<float> {};
+template <>
+struct place_words<std::uint64_t, vec<double>> : place_words_by_one<double> {};
 
- public:
-  SOFTFOLD_INLINE bool add(V sums) {
-    alignas(64) double all[static_cast<unsigned>(V::lanes)];
-    sums.store(all);
-    std::uint64_t highest = 0;
-#pragma GCC unroll 8
-    for (int i = 0; i < V::lanes; ++i) {
-      const auto bits = __builtin_bit_cast(std::uint64_t, all[i]);
-      const std::uint64_t place = bits >> 57;
-      highest = place > highest ? place : highest;
-      const std::uint64_t down = 32 - place;
-      const std::uint64_t to = down < 5 ? down : 5;  // more than 5 is of no account, NaN is found
-      const std::uint64_t factor = (bits & 0xfffffffffffffU) | 0x10000000000000U;
-      const auto shift = static_cast<int>(bits >> 52 & 31U);
-      const std::uint64_t low = factor << (12 + shift);
-      words_[to] += factor >> (52 - shift);
-      words_[to + 1] += low >> 32;
-      words_[to + 2] += low & 0xffffffffU;
-    }
-    return highest <= 32;
-  }
-  SOFTFOLD_INLINE void lower(int by) {
-    for (int i = 4; i >= 0; --i) {
-      words_[i] = i >= by ? words_[i - by] : 0;
-    }
-  }
-  SOFTFOLD_INLINE void finish(reproducible_part& part) const {
-    for (int i = 0; i < 5; ++i) {
-      part.low[i] += words_[i];
-    }
-  }
-
- private:
-  std::uint64_t words_[8] = {};
-};
-
-template <class T, bool scaled>
+template <class T, bool scaled, bool keep>
 class reproducible_fold {
   using A = arithmetic_t<T>;
   using V = vec<A>;
@@ -357,15 +408,22 @@ class reproducible_fold {
   static constexpr std::int64_t block_columns = block_vectors * V::lanes;
 
  public:
-  explicit SOFTFOLD_INLINE reproducible_fold(A scale)
-      : scale_(scale), of_(scale, 0, limits::raised, limits::depth), best_(-infinity<A>) {}
+  SOFTFOLD_INLINE reproducible_fold(A scale, A* kept)
+      : scale_(scale),
+        of_(scale, 0, limits::raised, limits::depth),
+        best_(-infinity<A>),
+        kept_(kept) {}
 
-  /// False if the row needs the plain way.
-  SOFTFOLD_INLINE bool take(const T* x, std::int64_t n, reproducible_part& part) {
+  /// False if the row needs the plain way. beside(i, terms) is called for each vector before its
+  /// terms are kept.
+  template <class Beside>
+  SOFTFOLD_INLINE bool take(const T* x, std::int64_t n, const Beside& beside,
+                            reproducible_part& part) {
     std::int64_t i = 0;
     for (; i + block_columns <= n; i += block_columns) {
-      if (!take_block([x, i](int k) { return V::load(x + i + k * V::lanes); }, x + i))
-          [[unlikely]] {
+      const auto load = [x, i](int k) { return V::load(x + i + k * V::lanes); };
+      if (!take_block(load, x, i, block_columns, beside)) [[unlikely]] {
+        beside.finish(i);
         return false;
       }
     }
@@ -376,40 +434,67 @@ class reproducible_fold {
                : from < n           ? V::load(x + from, static_cast<int>(n - from), V(-infinity<A>))
                                     : V(-infinity<A>);
       };
-      if (!take_block(load, x + i)) [[unlikely]] {
+      if (!take_block(load, x, i, n - i, beside)) [[unlikely]] {
+        beside.finish(i);
         return false;
       }
     }
+    beside.finish((n + V::lanes - 1) / V::lanes * V::lanes);
     part = {};
     part.largest = static_cast<double>(best_.reduce_max());
     part.anchor = anchor_;
-    words_.finish(part);
-    return true;
+    part.one_anchor = one_anchor_;
+    return place_words<key_vector, V>::add(sums_, blocks_, part);
   }
 
  private:
-  template <class Load>
-  SOFTFOLD_INLINE bool take_block(const Load& load, const T* ahead) {
+  template <class Load, class Beside>
+  SOFTFOLD_INLINE bool take_block(const Load& load, const T* x, std::int64_t begin,
+                                  std::int64_t count, const Beside& beside) {
     V v[block_vectors];
 #pragma GCC unroll 8
     for (int k = 0; k < block_vectors; ++k) {
       if (k * V::lanes * static_cast<int>(sizeof(T)) % 64 == 0) {
-        prefetch_ahead(ahead + k * V::lanes);
+        prefetch_ahead(x + begin + k * V::lanes);
       }
       v[k] = load(k);
     }
-    V most = max(max(max(v[0], v[1]), max(v[2], v[3])), max(max(v[4], v[5]), max(v[6], v[7])));
+    const V most =
+        max(max(max(v[0], v[1]), max(v[2], v[3])), max(max(v[4], v[5]), max(v[6], v[7])));
     if (V::bits(greater(most, limit_)) != 0) [[unlikely]] {
       if (!raise(most.reduce_max())) {
         return false;
       }
     }
     best_ = max(most, best_);
-#pragma GCC unroll 8
-    for (V& one : v) {
-      one = of_(of_.clamped(one));
+    // Half of the block at a time: with all of it the registers would not do.
+    V half[2][block_vectors / 2];
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; ++h) {
+#pragma GCC unroll 4
+      for (int k = 0; k < block_vectors / 2; ++k) {
+        half[h][k] = of_.clamped(v[h * block_vectors / 2 + k]);
+      }
+      of_.replace(half[h]);
+#pragma GCC unroll 4
+      for (int k = 0; k < block_vectors / 2; ++k) {
+        const int number = h * block_vectors / 2 + k;
+        v[number] = half[h][k];
+        if constexpr (keep) {
+          const std::int64_t at = number * V::lanes;
+          if (count - at >= V::lanes) [[likely]] {
+            beside(begin + at, v[number]);
+            v[number].store(kept_ + begin + at);
+          } else if (count > at) {
+            beside(begin + at, v[number]);
+            v[number].store(kept_ + begin + at, static_cast<int>(count - at));
+          }
+        }
+      }
     }
-    return words_.add(sums_of_packets(v));
+    sums_[blocks_] = sums_of_packets(v);
+    ++blocks_;
+    return true;
   }
 
   /// The anchor for elements up to that one.
@@ -431,8 +516,14 @@ class reproducible_fold {
       anchor_ = anchor;
     }
     if (anchor > anchor_) {
-      words_.lower(anchor - anchor_ < 5 ? anchor - anchor_ : 5);
+      // Exact, but for what becomes too small to count.
+      const double less = power_of_two(-32.0 * (anchor - anchor_));
+      const V factor(static_cast<A>(less < 0x1p-126 ? 0 : less));
+      for (int i = 0; i < blocks_; ++i) {
+        sums_[i] = sums_[i] * factor;
+      }
       anchor_ = anchor;
+      one_anchor_ = false;
     }
     limit_ = V(limit_of(anchor_));
     of_ = terms(scale_, 32.0 * anchor_, limits::raised, limits::depth);
@@ -452,17 +543,53 @@ class reproducible_fold {
   V limit_{-infinity<A>};
   terms of_;
   V best_;
-  place_words<A, key_vector> words_;
+  A* kept_;
+  bool one_anchor_ = true;
+  int blocks_ = 0;
+  V sums_[static_cast<unsigned>((segment_columns + block_columns - 1) / block_columns)];
 };
 
-template <class T>
-bool reproducible_fold_kernel(const void* x, std::int64_t n, double scale,
-                              reproducible_part* part) {
+/// Whether a term as the fold holds it tells each probability that is not 0. One of f64 does not
+/// reach down so far.
+template <class A>
+inline constexpr bool keeps_terms = sizeof(A) == 4;
+
+template <class T, bool keep, class Beside>
+SOFTFOLD_INLINE bool fold_reproducibly(const void* x, std::int64_t n, double scale, void* kept,
+                                       const Beside& beside, reproducible_part* part) {
   using A = arithmetic_t<T>;
   const T* const in = static_cast<const T*>(x);
-  return scale == 1 ? reproducible_fold<T, false>(A{1}).take(in, n, *part)
-                    : reproducible_fold<T, true>(static_cast<A>(scale)).take(in, n, *part);
+  A* const to = static_cast<A*>(kept);
+  if (scale == 1) {
+    return reproducible_fold<T, false, keep>(A{1}, to).take(in, n, beside, *part);
+  }
+  return reproducible_fold<T, true, keep>(static_cast<A>(scale), to).take(in, n, beside, *part);
 }
+
+template <class T>
+bool reproducible_fold_kernel(const void* x, std::int64_t n, double scale, void* kept,
+                              reproducible_part* part) {
+  if constexpr (keeps_terms<arithmetic_t<T>>) {
+    if (kept != nullptr) {
+      return fold_reproducibly<T, true>(x, n, scale, kept, nothing_beside{}, part);
+    }
+  }
+  return fold_reproducibly<T, false>(x, n, scale, nullptr, nothing_beside{}, part);
+}
+
+/// Probabilities of kept terms. The first product is exact, or what it is rounded from is far too
+/// low to be more than 0.
+template <class A>
+struct probability_of_term {
+  vec<A> power, high, low;
+
+  explicit SOFTFOLD_INLINE probability_of_term(const reproducible_scaling& s)
+      : power(static_cast<A>(s.power)), high(static_cast<A>(s.high)), low(static_cast<A>(s.low)) {}
+  SOFTFOLD_INLINE vec<A> operator()(vec<A> term) const {
+    const vec<A> w = term * power;
+    return fused(w, high, w * low);
+  }
+};
 
 template <class T, class Out>
 struct reproducible_output {
@@ -488,6 +615,28 @@ struct reproducible_output {
   static void softmax(const void* x, std::int64_t n, const reproducible_row* row, destination y) {
     const T* const in = static_cast<const T*>(x);
     row->scale == 1 ? softmax_of<false>(in, n, *row, y) : softmax_of<true>(in, n, *row, y);
+  }
+
+  static void scaled(const void* terms, std::int64_t n, const reproducible_scaling* scaling,
+                     destination y) {
+    const probability_of_term<A> of(*scaling);
+    map_elements(static_cast<const A*>(terms), n, static_cast<Out*>(y.data), y.stream, of);
+  }
+
+  static bool fold_and_stream([[maybe_unused]] const void* x, [[maybe_unused]] std::int64_t n,
+                              [[maybe_unused]] double scale, [[maybe_unused]] void* kept,
+                              [[maybe_unused]] reproducible_part* part,
+                              [[maybe_unused]] const void* terms,
+                              [[maybe_unused]] const reproducible_scaling* scaling,
+                              [[maybe_unused]] void* y) {
+    if constexpr (keeps_terms<A>) {
+      const scaling_beside<T, Out, probability_of_term<A>> other(
+          static_cast<const T*>(x), static_cast<const A*>(terms), n, static_cast<Out*>(y),
+          probability_of_term<A>(*scaling));
+      return fold_reproducibly<T, true>(x, n, scale, kept, other, part);
+    } else {
+      return false;
+    }
   }
 
   static void log_softmax(const void* x, std::int64_t n, const reproducible_row* row,

@@ -100,6 +100,7 @@ struct row_extremes {
 struct reproducible_part {
   double largest = 0;  ///< of the elements; -infinity if none is above it, and no words are set
   std::int32_t anchor = 0;
+  bool one_anchor = true;  ///< kept terms are all relative to it
   std::uint64_t low[5] = {};
   std::uint64_t high[5] = {};
 };
@@ -114,7 +115,14 @@ struct reproducible_row {
   double log_low = 0;
 };
 
-/// Those of a gradient's row.
+/// What kept terms become probabilities by.
+struct reproducible_scaling {
+  double power = 0;  ///< of two: from the anchor to the row's
+  double high = 0;
+  double low = 0;
+};
+
+/// What core::reproducible::row_gradient knows of a row.
 struct reproducible_gradient_row {
   double scale = 1;
   double high = 0;
@@ -321,7 +329,10 @@ struct input_kernels {
                     double threshold, mass_sums* sums);
   /// Of x[0, n), n <= segment_columns, from a multiple of 8 columns on. False if the row needs the
   /// plain way: NaN, +infinity, far above zero. The scale is one that reproducible_scale takes.
-  bool (*reproducible_fold)(const void* x, std::int64_t n, double scale, reproducible_part* part);
+  /// `kept`, if not null, receives the terms; of f32 arithmetic only, as the two functions that
+  /// take them are.
+  bool (*reproducible_fold)(const void* x, std::int64_t n, double scale, void* kept,
+                            reproducible_part* part);
 };
 
 /// Scales whose elements' products the kernels of reproducible rows can take.
@@ -366,6 +377,14 @@ struct output_kernels {
   /// As core::reproducible::row_total has them. y may be x.
   void (*reproducible_softmax)(const void* x, std::int64_t n, const reproducible_row* row,
                                destination y);
+  /// The softmax of kept terms.
+  void (*reproducible_scaled)(const void* terms, std::int64_t n,
+                              const reproducible_scaling* scaling, destination y);
+  /// input_kernels::reproducible_fold with `kept`, and reproducible_scaled of another row along the
+  /// way, stored past the caches, also where the fold refuses.
+  bool (*reproducible_fold_and_stream)(const void* x, std::int64_t n, double scale, void* kept,
+                                       reproducible_part* part, const void* terms,
+                                       const reproducible_scaling* scaling, void* y);
   void (*reproducible_log_softmax)(const void* x, std::int64_t n, const reproducible_row* row,
                                    destination y);
   gradient_functions softmax_gradient;

@@ -249,6 +249,11 @@ SOFTFOLD_INLINE key_vector shifted_left(key_vector k, key_vector by) {
       _mm256_sllv_epi64(reinterpret_cast<__m256i>(k), reinterpret_cast<__m256i>(by)));
 }
 
+SOFTFOLD_INLINE key_vector shifted_right(key_vector k, key_vector by) {
+  return reinterpret_cast<key_vector>(
+      _mm256_srlv_epi64(reinterpret_cast<__m256i>(k), reinterpret_cast<__m256i>(by)));
+}
+
 SOFTFOLD_INLINE void prefetch(const void* p) {
   _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
 }

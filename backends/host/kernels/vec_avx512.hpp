@@ -227,6 +227,11 @@ SOFTFOLD_INLINE key_vector shifted_left(key_vector k, key_vector by) {
       _mm512_sllv_epi64(reinterpret_cast<__m512i>(k), reinterpret_cast<__m512i>(by)));
 }
 
+SOFTFOLD_INLINE key_vector shifted_right(key_vector k, key_vector by) {
+  return reinterpret_cast<key_vector>(
+      _mm512_srlv_epi64(reinterpret_cast<__m512i>(k), reinterpret_cast<__m512i>(by)));
+}
+
 SOFTFOLD_INLINE void prefetch(const void* p) {
   _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
 }

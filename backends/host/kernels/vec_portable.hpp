@@ -227,6 +227,10 @@ SOFTFOLD_INLINE key_vector shifted_left(key_vector k, key_vector by) {
   return by < 64 ? k << by : 0;
 }
 
+SOFTFOLD_INLINE key_vector shifted_right(key_vector k, key_vector by) {
+  return by < 64 ? k >> by : 0;
+}
+
 SOFTFOLD_INLINE void prefetch(const void* p) { __builtin_prefetch(p); }
 /// The same, as far as the second-level cache.
 SOFTFOLD_INLINE void prefetch_l2(const void* p) { __builtin_prefetch(p, 0, 2); }

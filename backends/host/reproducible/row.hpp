@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 
@@ -76,10 +77,12 @@ class reproducible_fold_of_row {
  public:
   using A = core::arithmetic_t<In>;
 
-  reproducible_fold_of_row(const source& from, std::int64_t r, const row_memory& memory)
+  /// `kept`, or null, is where the terms of the whole row go.
+  reproducible_fold_of_row(const source& from, std::int64_t r, const row_memory& memory, void* kept)
       : from_(from),
         x_(static_cast<const In*>(from.row(r))),
         parts_(static_cast<reproducible_part*>(memory.segments)),
+        kept_(static_cast<A*>(kept)),
         by_kernels_(reproducible_scale(from.scale)) {}
 
   [[nodiscard]] const In* x() const { return x_; }
@@ -89,9 +92,47 @@ class reproducible_fold_of_row {
       return;
     }
     const auto [begin, count] = columns_of(segment, from_.x.cols);
-    if (!from_.kernels.input.reproducible_fold(x_ + begin, count, from_.scale, &parts_[segment])) {
+    A* const kept = kept_ == nullptr ? nullptr : kept_ + begin;
+    if (!from_.kernels.input.reproducible_fold(x_ + begin, count, from_.scale, kept,
+                                               &parts_[segment])) {
       by_kernels_.store(false, std::memory_order_relaxed);
     }
+  }
+
+  /// Folds a segment while the same one of another row is streamed to y.
+  void fold_and_stream(std::int64_t segment, const A* terms, const reproducible_scaling& scaling,
+                       void* y) {
+    const auto [begin, count] = columns_of(segment, from_.x.cols);
+    if (!by_kernels_.load(std::memory_order_relaxed)) {
+      from_.kernels.output.reproducible_scaled(terms, count, &scaling, {y, true});
+      return;
+    }
+    if (!from_.kernels.output.reproducible_fold_and_stream(
+            x_ + begin, count, from_.scale, kept_ + begin, &parts_[segment], terms, &scaling, y)) {
+      by_kernels_.store(false, std::memory_order_relaxed);
+    }
+  }
+
+  /// A segment's kept terms if they can become probabilities of an ordinary row, else null; and by
+  /// what.
+  [[nodiscard]] const A* kept(std::int64_t segment, const core::reproducible::row_total<A>& total,
+                              reproducible_scaling& scaling) const {
+    const reproducible_part& part = parts_[segment];
+    if (kept_ == nullptr || !by_kernels_ || !suits_kernels(total) || !part.one_anchor) {
+      return nullptr;
+    }
+    constexpr int spare = core::reproducible::row_total<A>::spare_power;
+    const double power = 32.0 * part.anchor - core::reproducible::format<A>::raised + spare -
+                         static_cast<double>(total.n);
+    // Without elements above -infinity there is no anchor; whatever is near does.
+    const bool nothing = part.largest == -std::numeric_limits<double>::infinity();
+    if (!nothing && power < core::reproducible::format<A>::smallest) {
+      return nullptr;
+    }
+    scaling = {.power = nothing ? 0 : std::ldexp(1.0, static_cast<int>(power)),
+               .high = static_cast<double>(total.high),
+               .low = static_cast<double>(total.low)};
+    return kept_ + columns_of(segment, from_.x.cols).begin;
   }
 
   [[nodiscard]] core::reproducible::row_total<A> total() const {
@@ -103,6 +144,7 @@ class reproducible_fold_of_row {
   const source& from_;
   const In* x_;
   reproducible_part* parts_;
+  A* kept_;
   std::atomic<bool> by_kernels_;
 };
 
@@ -119,7 +161,7 @@ struct totals_job {
   class row {
    public:
     row(const totals_job& job, const plan&, std::int64_t r, const row_memory& memory)
-        : job_(job), r_(r), fold_(job.from, r, memory) {}
+        : job_(job), r_(r), fold_(job.from, r, memory, nullptr) {}
     void fold(std::int64_t segment) { fold_.fold(segment); }
     void between() { job_.finish(r_, fold_.total()); }
 

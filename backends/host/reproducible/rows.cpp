@@ -6,6 +6,8 @@
 
 #include <core/typed_memory.hpp>
 
+#include <optional>
+
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
 namespace host {
@@ -19,49 +21,101 @@ struct softmax_job {
   bool log;
 
   static constexpr std::size_t segment_bytes = sizeof(reproducible_part);
-  [[nodiscard]] static std::size_t kept_bytes(const plan&) { return 0; }
+  /// Terms.
+  [[nodiscard]] std::size_t kept_bytes(const plan& plan) const {
+    const bool keeps =
+        plan.second == second_pass::scale_scratch || plan.second == second_pass::scale_behind;
+    return keeps ? static_cast<std::size_t>(from.x.cols) * size_of(from.kernels.computed) : 0;
+  }
   [[nodiscard]] shape description() const {
     shape s = from.shape_to(static_cast<std::int64_t>(size_of(y.type)));
     s.in_place = from.x.data == y.data;
+    s.keeps = !log && from.kernels.computed == dtype::f32;
     return s;
   }
 
-  class row {
-   public:
-    row(const softmax_job& job, const plan& plan, std::int64_t r, const row_memory& memory)
-        : job_(job),
-          y_(job.from.kernels.result_at(job.y.data, r * job.y.stride)),
-          stream_(plan.stream),
-          fold_(job.from, r, memory) {}
+  class row;
+};
 
-    void fold(std::int64_t segment) { fold_.fold(segment); }
-    void between() {
-      total_ = fold_.total();
-      known_ = numbers_of(total_);
-    }
-    void write(std::int64_t segment) const {
-      const typed_kernels& kernels = job_.from.kernels;
-      const auto [begin, count] = columns_of(segment, job_.from.x.cols);
-      const In* const x = fold_.x() + begin;
-      void* const y = kernels.result_at(y_, begin);
-      if (suits_kernels(total_)) {
-        (job_.log ? kernels.output.reproducible_log_softmax : kernels.output.reproducible_softmax)(
-            x, count, &known_, {y, stream_});
-        return;
-      }
-      core::with_output<In>(job_.y.type, [&](auto out) {
-        plain_map(total_, x, count, job_.log, job_.policy, static_cast<decltype(out)*>(y));
+template <class In>
+class softmax_job<In>::row {
+  using A = core::arithmetic_t<In>;
+
+ public:
+  row(const softmax_job& job, const plan& plan, std::int64_t r, const row_memory& memory)
+      : job_(job),
+        y_(job.from.kernels.result_at(job.y.data, r * job.y.stride)),
+        stream_(plan.stream),
+        fold_(job.from, r, memory,
+              plan.second == second_pass::recompute      ? nullptr
+              : plan.second == second_pass::scale_output ? y_
+                                                         : memory.kept) {}
+
+  void fold(std::int64_t segment) { fold_.fold(segment); }
+  void between() {
+    total_ = fold_.total();
+    known_ = numbers_of(total_);
+  }
+  void write(std::int64_t segment) const {
+    const typed_kernels& kernels = job_.from.kernels;
+    const auto [begin, count] = columns_of(segment, job_.from.x.cols);
+    const In* const x = fold_.x() + begin;
+    const destination y{kernels.result_at(y_, begin), stream_};
+    if (!suits_kernels(total_)) {
+      core::with_output<In>(job_.y.type, [&, count = count](auto out) {
+        plain_map(total_, x, count, job_.log, job_.policy, static_cast<decltype(out)*>(y.data));
       });
+      return;
     }
+    reproducible_scaling scaling;
+    if (job_.log) {
+      kernels.output.reproducible_log_softmax(x, count, &known_, y);
+    } else if (const A* const terms = fold_.kept(segment, total_, scaling)) {
+      kernels.output.reproducible_scaled(terms, count, &scaling, y);
+    } else {
+      kernels.output.reproducible_softmax(x, count, &known_, y);
+    }
+  }
 
-   private:
-    const softmax_job& job_;
-    void* y_;
-    bool stream_;
-    reproducible_fold_of_row<In> fold_;
-    core::reproducible::row_total<core::arithmetic_t<In>> total_;
-    reproducible_row known_;
+  /// Kept terms that all become probabilities in one way.
+  struct left_behind {
+    const typed_kernels* kernels;
+    std::int64_t cols;
+    const A* terms;
+    reproducible_scaling scaling;
+    void* y;
+
+    void store() const { kernels->output.reproducible_scaled(terms, cols, &scaling, {y, true}); }
   };
+
+  [[nodiscard]] std::optional<left_behind> leave() const {
+    reproducible_scaling first;
+    const A* const terms = fold_.kept(0, total_, first);
+    if (terms == nullptr) {
+      return {};
+    }
+    for (std::int64_t i = 1; i < segments_of(job_.from.x.cols); ++i) {
+      reproducible_scaling other;
+      if (fold_.kept(i, total_, other) == nullptr || other.power != first.power) {
+        return {};
+      }
+    }
+    return left_behind{&job_.from.kernels, job_.from.x.cols, terms, first, y_};
+  }
+
+  void fold_behind(std::int64_t segment, const left_behind& before) {
+    const std::int64_t column = columns_of(segment, before.cols).begin;
+    fold_.fold_and_stream(segment, before.terms + column, before.scaling,
+                          before.kernels->result_at(before.y, column));
+  }
+
+ private:
+  const softmax_job& job_;
+  void* y_;
+  bool stream_;
+  reproducible_fold_of_row<In> fold_;
+  core::reproducible::row_total<A> total_;
+  reproducible_row known_;
 };
 
 /// Of a list of some of the row's elements.
