@@ -10,6 +10,7 @@
 #include "team/attention.hpp"
 #include "team/edit.hpp"
 #include "team/gradient.hpp"
+#include "team/reproducible.hpp"
 #include "team/rows.hpp"
 #include "team/sample.hpp"
 #include "team/scan.hpp"
@@ -128,17 +129,33 @@ class team_space final : public space {
             : on.over_range(lists.x.rows, settle_lists<In, std::int32_t>{lists});
       });
     }
+    [[nodiscard]] bool reproducible() const { return on.is_reproducible(); }
     template <class Problem>
     void run(const Problem& p) const {
       on.run_each(p);
     }
   };
 
+  [[nodiscard]] bool is_reproducible() const { return numerics_ == numerics::reproducible; }
+
   // ---- Each kind of problem.
 
   void run_each(const core::row_problem& p) {
     core::with_real(p.x.type, [&](auto in) {
-      fold_rows<decltype(in)> job{{p.x, p.scale}};
+      using T = decltype(in);
+      if (is_reproducible()) {
+        const bool maps = p.what != core::operation::logsumexp;
+        const const_matrix_ref& whole = p.whole.data != nullptr ? p.whole : p.x;
+        over_rows(p.y.cols == 0 ? 0 : p.x.rows,
+                  reproducible_rows<T>{{whole, p.scale},
+                                       {p.x, p.scale},
+                                       maps ? p.y : matrix_ref{},
+                                       p.policy,
+                                       p.what == core::operation::log_softmax,
+                                       maps ? matrix_ref{} : p.y});
+        return;
+      }
+      fold_rows<T> job{{p.x, p.scale}};
       if (p.what == core::operation::logsumexp) {
         job.lse = p.y;
       } else {
@@ -170,12 +187,25 @@ class team_space final : public space {
 
   void run_each(const core::backward_problem& p) {
     core::with_real(p.y.type, [&](auto in) {
-      over_rows(p.y.cols == 0 ? 0 : p.y.rows, gradient_rows<decltype(in)>{p});
+      using T = decltype(in);
+      const std::int64_t rows = p.y.cols == 0 ? 0 : p.y.rows;
+      is_reproducible() ? over_rows(rows, reproducible_gradients<T>{p})
+                        : over_rows(rows, gradient_rows<T>{p});
     });
   }
 
   void run_each(const core::topk_problem& p) {
     if (p.empty()) {
+      return;
+    }
+    if (is_reproducible() && (p.probabilities.data != nullptr || p.lse.data != nullptr)) {
+      core::topk_problem lists = p;
+      lists.probabilities = {};
+      lists.lse = {};
+      run_each(lists);
+      core::with_real(p.x.type, [&](auto in) {
+        over_rows(p.x.rows, reproducible_lists<decltype(in)>{{p.x, p.scale}, p});
+      });
       return;
     }
     const std::int64_t k = p.k();

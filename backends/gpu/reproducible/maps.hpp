@@ -40,7 +40,7 @@ class total_function {
     } else if (total_.exponents.is_far || scale == 0) {
       return plainly(x);
     } else {
-      const float z = __fmul_rn(x, scale);
+      const float z = core::reproducible::product(x, scale);
       const float lost =
           scale != 1 && z > (log ? -infinity<float> : lowest_) ? fmaf(x, scale, -z) : 0.0F;
       if constexpr (log) {
@@ -51,7 +51,7 @@ class total_function {
       const float rest = fmaf(shifted - magic_, -format::ln2, clamped) + lost;
       const float w = __uint_as_float(__float_as_uint(core::reproducible::polynomial(rest)) +
                                       (__float_as_uint(shifted) << format::digits));
-      return fmaf(w, total_.high, __fmul_rn(w, total_.low));
+      return fmaf(w, total_.high, core::reproducible::product(w, total_.low));
     }
   }
 

@@ -177,7 +177,7 @@ class packet_thread {
     float z = x;
     float lost = 0;
     if constexpr (scaled) {
-      z = __fmul_rn(x, scale_.size);
+      z = core::reproducible::product(x, scale_.size);
       lost = z > lowest_ ? fmaf(x, scale_.size, -z) : 0;
     }
     z = fmaxf(z, lowest_);
