@@ -100,13 +100,13 @@ void run_reproducibly(executor& on, const core::row_problem& p) {
       const std::int64_t vectors = divide_up(p.x.cols, vector_width<In>) + 1;
       constexpr std::int64_t of_chunk = std::int64_t{reader_threads} * map_vectors;
       if (vectors < of_chunk) {
-        launch_next(on.stream, map_short_rows<In, Out, log()>,
+        launch_next(on.stream, map_rows_by_total<In, Out, log()>,
                     divide_up(p.x.rows * vectors, reader_threads), reader_threads, 0, source, to,
                     static_cast<unsigned>(vectors), totals);
       } else {
         const std::int64_t chunks = divide_up(vectors, of_chunk);
-        launch_next(on.stream, map_chunks<In, Out, log()>, p.x.rows * chunks, reader_threads, 0,
-                    source, to, static_cast<int>(chunks), totals);
+        launch_next(on.stream, map_chunks_by_total<In, Out, log()>, p.x.rows * chunks,
+                    reader_threads, 0, source, to, static_cast<int>(chunks), totals);
       }
     };
     p.what == core::operation::log_softmax ? map(std::true_type()) : map(std::false_type());
@@ -123,9 +123,10 @@ void run_reproducibly(executor& on, const core::topk_problem& p) {
   const auto* const totals =
       find_totals<In>(on, p.x, p.scale, true, {p.lse.data, p.lse.type, p.x.rows, 1, 1});
   if (p.probabilities.data != nullptr) {
-    launch_next(on.stream, map_listed<In>, divide_up(p.x.rows * p.indices.cols, reader_threads),
-                reader_threads, 0, row_source<In>::of(p.x), p.indices, p.probabilities,
-                p.policy == empty_row::zero, totals);
+    launch_next(on.stream, map_list_by_total<In>,
+                divide_up(p.x.rows * p.indices.cols, reader_threads), reader_threads, 0,
+                row_source<In>::of(p.x), p.indices, p.probabilities, p.policy == empty_row::zero,
+                totals);
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// sample's results about rows as they are: the bits that docs/numerics.md defines, on every backend,
-// wherever a row lies; and the oracle's numbers.
+// sample's results about rows as they are: the bits that docs/numerics.md defines, on every
+// backend, wherever a row lies; and the oracle's numbers.
 #include "sampling.hpp"
 
 #include <core/reproducible.hpp>

@@ -54,7 +54,12 @@ TUNED = {
     "stair_measure": 0,
     "stair_judge": 0,
     "sample_in_rounds": 8,
-    "raw_chunks": 0,
+    "total_by_warp": 0,
+    "total_chunks": 0,
+    "map_rows_by_total": 0,
+    "map_chunks_by_total": 0,
+    "gradient_tiles": 0,
+    "map_gradients": 0,
     "scan_by_block": 8,
 }
 # The same for kernels of a job.

@@ -94,14 +94,14 @@ __device__ inline void map_tile(const tile<In, V>& own, Out* at, bool empty_is_z
   }
 }
 
-/// Vectors of a thread of map_chunks.
+/// Vectors of a thread of map_chunks_by_total.
 constexpr int map_vectors = 4;
 
 /// Chunks of long rows.
 template <class In, class Out, bool log>
 __global__ void __launch_bounds__(reader_threads, least_resident(5))
-    map_chunks(const row_source<In> source, const result_rows<Out> to, int chunks,
-               const core::reproducible::row_total<arithmetic_t<In>>* totals) {
+    map_chunks_by_total(const row_source<In> source, const result_rows<Out> to, int chunks,
+                        const core::reproducible::row_total<arithmetic_t<In>>* totals) {
   const auto row = static_cast<std::int64_t>(blockIdx.x / static_cast<unsigned>(chunks));
   const auto chunk = static_cast<std::int64_t>(blockIdx.x % static_cast<unsigned>(chunks));
   constexpr int vectors = reader_threads * map_vectors;
@@ -116,8 +116,9 @@ __global__ void __launch_bounds__(reader_threads, least_resident(5))
 /// Short rows, a vector for each thread.
 template <class In, class Out, bool log>
 __global__ void __launch_bounds__(reader_threads)
-    map_short_rows(const row_source<In> source, const result_rows<Out> to, unsigned vectors_of_row,
-                   const core::reproducible::row_total<arithmetic_t<In>>* totals) {
+    map_rows_by_total(const row_source<In> source, const result_rows<Out> to,
+                      unsigned vectors_of_row,
+                      const core::reproducible::row_total<arithmetic_t<In>>* totals) {
   const std::uint64_t number = std::uint64_t{blockIdx.x} * reader_threads + threadIdx.x;
   const auto row = static_cast<std::int64_t>(
       number >> 32 == 0 ? static_cast<unsigned>(number) / vectors_of_row : number / vectors_of_row);
@@ -134,9 +135,9 @@ __global__ void __launch_bounds__(reader_threads)
 /// softmax of the elements that lists name; of those that are not there 0. A thread for each.
 template <class In>
 __global__ void __launch_bounds__(reader_threads)
-    map_listed(const row_source<In> source, const matrix_ref indices,
-               const matrix_ref probabilities, bool empty_is_zero,
-               const core::reproducible::row_total<arithmetic_t<In>>* totals) {
+    map_list_by_total(const row_source<In> source, const matrix_ref indices,
+                      const matrix_ref probabilities, bool empty_is_zero,
+                      const core::reproducible::row_total<arithmetic_t<In>>* totals) {
   using A = arithmetic_t<In>;
   wait_for_launch_before();
   const std::int64_t number = std::int64_t{blockIdx.x} * reader_threads + threadIdx.x;

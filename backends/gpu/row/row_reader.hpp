@@ -20,8 +20,7 @@ template <class In>
 constexpr int reader_ahead = sizeof(In) == 2 ? 4 : 2;
 /// Columns that a block of threads loads at a time.
 template <class In>
-constexpr std::int64_t reader_step =
-    std::int64_t{reader_threads} * block_columns * reader_ahead<In>;
+constexpr std::int64_t reader_step = std::int64_t{reader_threads} * block_columns* reader_ahead<In>;
 
 /// block_columns elements.
 template <class In>
