@@ -23,7 +23,7 @@
 ///   shuffle(value, from), shuffle_xor(value, mask)
 ///   max_over_warp<lanes>(key), min_over_warp<lanes>(key), has_max_over_warp
 ///                                  of 32-bit keys; whether by one instruction
-///   sum_over_warp<lanes>(number)   of 32 bits
+///   sum_over_warp<lanes>(number)   of 32 bits; by one instruction where those are
 ///   synchronize_warp()             orders the warp's accesses to shared memory
 ///
 /// device.hpp: arithmetic.

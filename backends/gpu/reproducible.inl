@@ -16,29 +16,13 @@ namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
 template <class In>
-void launch_totals_of_parts(executor& on, const row_chunks& chunks, const const_matrix_ref& x,
-                            double scale, const part_total<arithmetic_t<In>>* parts,
-                            const total_results<arithmetic_t<In>>& to) {
-  with_lanes(on.properties.lanes, [&](auto lanes) {
-    launch_next(on.stream, total_of_parts<lanes(), In>, x.rows, reader_threads, 0,
-                row_source<In>::of(x), chunks, static_cast<arithmetic_t<In>>(scale), parts, to);
-  });
-}
-
-template <class In>
-void launch_totals(executor& on, const total_plan& plan, const const_matrix_ref& x,
-                   double given_scale, part_total<arithmetic_t<In>>* parts,
-                   const total_results<arithmetic_t<In>>& to) {
-  using A = arithmetic_t<In>;
-  const auto source = row_source<In>::of(x);
-  const auto scale = static_cast<A>(given_scale);
-  with_lanes(on.properties.lanes, [&](auto lanes) {
-    if (plan.plainly) {
-      launch_grid(on.stream, total_of_parts<lanes(), In>, x.rows, reader_threads, source,
-                  plan.chunks, scale, nullptr, to);
-      return;
-    }
-    if constexpr (!std::is_same_v<A, double>) {
+void launch_parts(executor& on, const total_plan& plan, const const_matrix_ref& x,
+                  double given_scale, part_total<arithmetic_t<In>>* parts,
+                  const total_results<arithmetic_t<In>>& to) {
+  if constexpr (!std::is_same_v<In, double>) {
+    const auto source = row_source<In>::of(x);
+    const auto scale = static_cast<float>(given_scale);
+    with_lanes(on.properties.lanes, [&](auto lanes) {
       const auto read = [&](auto scaled) {
         const auto order = ordered_scale<scaled()>::of(scale);
         if (plan.by_warp) {
@@ -53,9 +37,27 @@ void launch_totals(executor& on, const total_plan& plan, const const_matrix_ref&
         }
       };
       scale == 1 ? read(std::false_type()) : read(std::true_type());
-      if (!plan.by_warp) {
-        launch_totals_of_parts<In>(on, plan.chunks, x, given_scale, parts, to);
-      }
+    });
+  }
+}
+
+template <class In>
+void launch_totals(executor& on, const total_plan& plan, const const_matrix_ref& x, double scale,
+                   part_total<arithmetic_t<In>>* parts, const total_results<arithmetic_t<In>>& to) {
+  if (!plan.plainly) {
+    launch_parts<In>(on, plan, x, scale, parts, to);
+  }
+  if (plan.by_warp) {
+    return;
+  }
+  with_lanes(on.properties.lanes, [&](auto lanes) {
+    const auto kernel = total_of_parts<lanes(), In>;
+    const auto source = row_source<In>::of(x);
+    const auto by = static_cast<arithmetic_t<In>>(scale);
+    if (plan.plainly) {
+      launch_grid(on.stream, kernel, x.rows, reader_threads, source, plan.chunks, by, nullptr, to);
+    } else {
+      launch_next(on.stream, kernel, x.rows, reader_threads, 0, source, plan.chunks, by, parts, to);
     }
   });
 }
@@ -163,18 +165,15 @@ void run_reproducibly(executor& on, const core::backward_problem& p) {
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold::gpu
 
-#define SOFTFOLD_GPU_REPRODUCIBLE(In)                                                             \
-  namespace softfold::gpu {                                                                       \
-  inline namespace SOFTFOLD_BACKEND {                                                             \
-  template void launch_totals<In>(executor&, const total_plan&, const const_matrix_ref&, double,  \
-                                  part_total<arithmetic_t<In>>*,                                  \
-                                  const total_results<arithmetic_t<In>>&);                        \
-  template void launch_totals_of_parts<In>(executor&, const row_chunks&, const const_matrix_ref&, \
-                                           double, const part_total<arithmetic_t<In>>*,           \
-                                           const total_results<arithmetic_t<In>>&);               \
-  template void run_reproducibly<In>(executor&, const core::row_problem&);                        \
-  template void run_reproducibly<In>(executor&, const core::topk_problem&);                       \
-  template void run_reproducibly<In>(executor&, const core::backward_problem&);                   \
-  }                                                                                               \
-  }                                                                                               \
+#define SOFTFOLD_GPU_REPRODUCIBLE(In)                                                           \
+  namespace softfold::gpu {                                                                     \
+  inline namespace SOFTFOLD_BACKEND {                                                           \
+  template void launch_parts<In>(executor&, const total_plan&, const const_matrix_ref&, double, \
+                                 part_total<arithmetic_t<In>>*,                                 \
+                                 const total_results<arithmetic_t<In>>&);                       \
+  template void run_reproducibly<In>(executor&, const core::row_problem&);                      \
+  template void run_reproducibly<In>(executor&, const core::topk_problem&);                     \
+  template void run_reproducibly<In>(executor&, const core::backward_problem&);                 \
+  }                                                                                             \
+  }                                                                                             \
   static_assert(true)

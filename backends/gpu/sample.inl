@@ -62,13 +62,19 @@ template <class In>
 void sample_float_rows(executor& on, const core::sample_problem& given, const sample_ways& ways,
                        const sample_lists& lists) {
   core::sample_problem p = given;
-  const sample_options& o = p.options;
+  const sample_options& o = given.options;
   const std::int64_t rows = p.x.rows;
+  const bool has_raws = wants_raws(o);
+  if (has_raws) {  // a kernel of its own has them
+    p.options.lse = {};
+    p.options.raw_log_probability = {};
+    p.options.top_indices = {};
+    p.options.top_log_probabilities = {};
+  }
   // Without draws how many elements are kept may be wanted all the same.
   const bool has_draws = p.tokens.cols > 0;
   const bool has_race = ways.may_go(sample_way::race) && (has_draws || ways.wants_kept);
   const bool has_stairs = ways.may_go(sample_way::stairs) && has_draws;
-  const bool has_raws = wants_raws(o);
   const bool counts =
       o.top_ps.data != nullptr || o.top_p < 1 || o.top_ks.data != nullptr || o.top_k > 0;
   const std::int64_t draws =
@@ -87,13 +93,14 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
       row_chunks::filling(p.x.cols, reader_step<In>, std::max<std::int64_t>(draws, 1), blocks);
   const std::int64_t all_chunks = draws * chunks.count;
   const std::int64_t raw_chunks = in_race ? all_chunks : raw_plan.parts(rows);
-  raw_row* raws = nullptr;
+  core::reproducible::row_total<float>* totals = nullptr;
   part_total<float>* raw_parts = nullptr;
   race_part* parts = nullptr;
   stair_draws stairs = {.chunks = chunks, .blocks = blocks};
   int* list_counts = nullptr;
   scratch_arrays::lay_out(on, [&](scratch_arrays& memory) {
-    raws = memory.take<raw_row>(has_raws ? rows : 0);
+    totals =
+        memory.take<core::reproducible::row_total<float>>(has_raws && raw_plan.by_warp ? rows : 0);
     raw_parts = memory.take<part_total<float>>(has_raws ? raw_chunks : 0);
     parts = memory.take<race_part>(has_race ? all_chunks : 0);
     stairs.parts = memory.take<stair_part>(has_stairs ? all_chunks : 0);
@@ -109,32 +116,12 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
 
   const auto source = row_source<In>::of(p.x);
   with_lanes(on.properties.lanes, [&](auto lanes) {
-    const total_results<float> raw_results = {
-        raws, o.lse.data, o.lse.data != nullptr && o.lse.type != dtype_of<float>};
-    const auto end_raws = [&] {
-      if (o.top_log_probabilities.data != nullptr && o.top_log_probabilities.cols > 0) {
-        const matrix_ref& first = o.top_log_probabilities;
-        launch_next(on.stream, raw_of_first, divide_up(rows * first.cols, reader_threads),
-                    reader_threads, 0, first, raws);
-      }
-      p.options.lse = {};
-      p.options.top_indices = {};
-      p.options.top_log_probabilities = {};
-    };
-    if (has_raws && !in_race) {
-      launch_totals<In>(on, raw_plan, p.x, 1, raw_parts, raw_results);
-      end_raws();
-    }
     const auto race = [&](const auto& reading, auto sums) {
       using rows_type = std::remove_cvref_t<decltype(reading)>;
       launch_grid(on.stream, race_chunks<lanes(), In, rows_type, sums()>, all_chunks,
                   reader_threads, source, p, ways, chunks, parts, list_counts, reading, raw_parts);
-      if (sums()) {
-        launch_totals_of_parts<In>(on, chunks, p.x, 1, raw_parts, raw_results);
-        end_raws();
-      }
       launch_next(on.stream, race_finish<In, rows_type>, draws, finish_threads, 0, source, p, ways,
-                  chunks, parts, stairs.states, stairs.rest, raws, reading);
+                  chunks, parts, stairs.states, stairs.rest, reading);
     };
     if (has_race && given.edits.any()) {
       race(masked_rows<In>{row_removals::of(given.edits)}, std::false_type());
@@ -148,26 +135,36 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
           on.stream, counts ? stair_chunks<lanes(), true, In> : stair_chunks<lanes(), false, In>,
           all_chunks, reader_threads, source, p, ways, stairs, has_race ? nullptr : list_counts);
       launch_next(on.stream, stair_finish<lanes(), In>, draws, reader_threads, 0, source, p, ways,
-                  stairs, raws);
+                  stairs);
       if (measures) {
         launch_next(on.stream, stair_measure<lanes(), In>, blocks, reader_threads, 0, source, p,
                     stairs);
         launch_next(on.stream, stair_judge<lanes(), In>,
                     std::min<std::int64_t>(draws, on.properties.multiprocessors), reader_threads, 0,
-                    source, p, stairs, raws);
+                    source, p, stairs);
       }
     }
     if (has_rest || ways.may_go(sample_way::rounds)) {
       launch_next(on.stream, sample_in_rounds<lanes(), In>,
                   std::min<std::int64_t>(std::max(rows, draws), 2 * on.properties.multiprocessors),
-                  reader_threads, 0, source, p, ways, stairs.rest, stairs.states, raws);
+                  reader_threads, 0, source, p, ways, stairs.rest, stairs.states);
     }
   });
   if (lists.values.data != nullptr) {
-    launch_next(on.stream, sample_from_lists<In>, rows, list_threads, 0, p, ways, lists, raws);
+    launch_next(on.stream, sample_from_lists<In>, rows, list_threads, 0, p, ways, lists);
   }
   if (ways.may_go(sample_way::row)) {
     run_by_block<In>(on, p, ways);
+  }
+  if (has_raws) {
+    if (!in_race) {
+      launch_parts<In>(on, raw_plan, p.x, 1, raw_parts, {.totals = totals});
+    }
+    with_lanes(on.properties.lanes, [&](auto lanes) {
+      launch_next(on.stream, raw_of_rows<lanes(), In>, rows,
+                  raw_plan.by_warp ? lanes() : reader_threads, 0, source, given,
+                  in_race ? chunks : raw_plan.chunks, raw_parts, totals);
+    });
   }
 }
 

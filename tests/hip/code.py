@@ -64,7 +64,7 @@ KINDS = {
     "stair_finish": Kind(True, False, False, vectors=1, in_flight=0, sgpr_spills=64, flat=True, lds=19),
     "stair_measure": Kind(True, False, True, vectors=1, in_flight=0),
     "stair_judge": Kind(True, False, False, vectors=1, in_flight=0, sgpr_spills=176, flat=True, lds=19),
-    "raw_of_first": Kind(False, False, False, vectors=1, in_flight=0),
+    "raw_of_rows": Kind(False, False, True, vectors=1, in_flight=0),
     "total_by_warp": Kind(True, False, True, vectors=2, in_flight=0),
     "total_chunks": Kind(True, False, True, vectors=2, in_flight=0),
     "total_of_parts": Kind(False, False, True, vectors=1, in_flight=0),
@@ -167,11 +167,11 @@ def parsed(name):
 
 
 def job_of(arguments):
-    """A kernel's job: its name and the bytes of its types' elements."""
+    """A kernel's job: its name and the bytes of its types' elements; or those of the kernel's own."""
     for argument in arguments:
         if match := re.match(r"(\w+)<(.*)>$", argument):
             return match[1], [ELEMENT_BYTES[a] for a in split(match[2]) if a in ELEMENT_BYTES]
-    return "", []
+    return "", [ELEMENT_BYTES[a] for a in arguments if a in ELEMENT_BYTES]
 
 
 def faults(kind_name, arguments, target, data, counts):

@@ -26,9 +26,16 @@ __device__ inline void add_to(std::int64_t& to, std::int64_t own) {
   atomicAdd(reinterpret_cast<word*>(&to), static_cast<word>(own));
 }
 
-/// The sum of a warp's lanes' numbers, to all of them: by digits of which so many have 32 bits.
+/// The sum of a warp's lanes' numbers, to all of them: where one instruction adds 32 bits up, by
+/// digits of which so many have no more.
 template <int lanes>
-__device__ inline core::sampling::mass sum_over_warp(const core::sampling::mass& own) {
+__device__ inline core::sampling::mass sum_over_warp(core::sampling::mass own) {
+  if constexpr (!has_max_over_warp) {
+    for (int distance = lanes / 2; distance > 0; distance /= 2) {
+      own.add({shuffle_xor(own.low, distance), shuffle_xor(own.high, distance)});
+    }
+    return own;
+  }
   constexpr std::uint32_t mask = (1U << 26) - 1;
   const auto digit = [&](std::uint64_t of) {
     return std::uint64_t{sum_over_warp<lanes>(static_cast<std::uint32_t>(of) & mask)};

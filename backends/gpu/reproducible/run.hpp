@@ -33,14 +33,11 @@ struct total_plan {
   }
 };
 
-/// reproducible.inl: of rows, to be found by `plan`; and what ends them, given their chunks' parts.
+/// reproducible.inl: the totals of rows by warps, or, if rows are read by chunks, the parts' alone;
+/// not for those that are read plainly.
 template <class In>
-void launch_totals(executor& on, const total_plan& plan, const const_matrix_ref& x, double scale,
-                   part_total<arithmetic_t<In>>* parts, const total_results<arithmetic_t<In>>& to);
-template <class In>
-void launch_totals_of_parts(executor& on, const row_chunks& chunks, const const_matrix_ref& x,
-                            double scale, const part_total<arithmetic_t<In>>* parts,
-                            const total_results<arithmetic_t<In>>& to);
+void launch_parts(executor& on, const total_plan& plan, const const_matrix_ref& x, double scale,
+                  part_total<arithmetic_t<In>>* parts, const total_results<arithmetic_t<In>>& to);
 
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold::gpu

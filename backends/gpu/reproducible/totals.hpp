@@ -209,30 +209,21 @@ __global__ void __launch_bounds__(reader_threads, least_resident(total_resident)
   }
 }
 
-/// A row for each block: of its parts, or, if there are none, of its elements.
+/// A row's total of its parts, or, if there are none, of its elements; to thread 0 of a block.
 template <int lanes, class In>
-__global__ void __launch_bounds__(reader_threads)
-    total_of_parts(const row_source<In> source, const row_chunks chunks,
-                   const arithmetic_t<In> scale, const part_total<arithmetic_t<In>>* parts,
-                   const total_results<arithmetic_t<In>> to) {
-  if constexpr (!target_has_lanes<lanes>) {
-    return stop_wrong_lanes();
-  }
+__device__ inline core::reproducible::row_total<arithmetic_t<In>> total_of_row(
+    const row_source<In>& source, std::int64_t row, const row_chunks& chunks,
+    arithmetic_t<In> scale, const part_total<arithmetic_t<In>>* parts,
+    total_memory<arithmetic_t<In>>& memory) {
   namespace reproducible = core::reproducible;
   using A = arithmetic_t<In>;
   using total = reproducible::row_total<A>;
-  __shared__ uninitialised<total_memory<A>> shared;
-  total_memory<A>& memory = shared.get();
-  wait_for_launch_before();
-  let_next_begin();
-  const std::int64_t row = blockIdx.x;
   const auto reader = row_reader<In>::of(source.row(row), source.cols);
   A largest;
   if (parts != nullptr) {
-    parts += row * chunks.count;
     A most = -infinity<A>;
     for (auto i = static_cast<int>(threadIdx.x); i < chunks.count; i += reader_threads) {
-      most = max_or_nan(most, ordered(parts[i].largest, scale));
+      most = max_or_nan(most, ordered(parts[row * chunks.count + i].largest, scale));
     }
     largest = ordered(max_of_block<lanes>(most, memory), scale);
   } else {
@@ -245,13 +236,29 @@ __global__ void __launch_bounds__(reader_threads)
                   std::int64_t{reader_threads} * block_columns, sum);
     } else {
       for (auto i = static_cast<int>(threadIdx.x); i < chunks.count; i += reader_threads) {
-        sum.add(parts[i].sum);
+        sum.add(parts[row * chunks.count + i].sum);
       }
     }
     sum = sum_over_block<lanes>(sum, memory);
   }
+  return total::of(scale, largest, sum);
+}
+
+/// A row for each block.
+template <int lanes, class In>
+__global__ void __launch_bounds__(reader_threads)
+    total_of_parts(const row_source<In> source, const row_chunks chunks,
+                   const arithmetic_t<In> scale, const part_total<arithmetic_t<In>>* parts,
+                   const total_results<arithmetic_t<In>> to) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
+  }
+  __shared__ uninitialised<total_memory<arithmetic_t<In>>> shared;
+  wait_for_launch_before();
+  let_next_begin();
+  const auto total = total_of_row<lanes>(source, blockIdx.x, chunks, scale, parts, shared.get());
   if (threadIdx.x == 0) {
-    write_total<In>(to, row, total::of(scale, largest, sum));
+    write_total<In>(to, blockIdx.x, total);
   }
 }
 
@@ -259,6 +266,18 @@ __global__ void __launch_bounds__(reader_threads)
 /// device.
 constexpr std::int64_t warp_columns = 2048;
 constexpr std::int64_t warp_columns_of_many = 16384;
+
+/// Member by member: compilers would choose between places in memory.
+template <class A>
+__device__ inline void take_where(bool takes, const core::reproducible::exact_sum<A>& from,
+                                  core::reproducible::exact_sum<A>& to) {
+  to.top = takes ? from.top : to.top;
+#pragma unroll
+  for (int i = 0; i < to.words_of; ++i) {
+    to.words[i].low = takes ? from.words[i].low : to.words[i].low;
+    to.words[i].high = takes ? from.words[i].high : to.words[i].high;
+  }
+}
 
 /// How warps share short rows: each has `rows` of them, lanes(row) at a time.
 struct warp_rows {
@@ -329,7 +348,7 @@ __global__ void __launch_bounds__(reader_threads, least_resident(scaled ? 2 : 3)
     largest = ends ? row_largest : largest;
     const sum row_sum = members == lanes ? sum_over_warp<lanes>(own.sum())
                                          : sum_over_lanes(own.sum(), members, from);
-    whole = ends ? row_sum : whole;
+    take_where(ends, row_sum, whole);
   }
   largest = order.ordered(largest);
   const bool is_far = total::kind_of(scale, largest) == reproducible::row_kind::ordinary &&
@@ -341,7 +360,7 @@ __global__ void __launch_bounds__(reader_threads, least_resident(scaled ? 2 : 3)
                 shuffle(largest, of), std::int64_t{lane} * block_columns,
                 std::int64_t{lanes} * block_columns, plain);
     plain = sum_over_warp<lanes>(plain);
-    whole = lane == of ? plain : whole;
+    take_where(lane == of, plain, whole);
   }
   if (lane < shared_by.rows && first_row + lane < source.rows) {
     write_total<In>(to, first_row + lane, total::of(scale, largest, whole));

@@ -32,7 +32,7 @@ struct list_memory {
 template <class In>
 __global__ void __launch_bounds__(list_threads)
     sample_from_lists(const core::sample_problem problem, const sample_ways ways,
-                      const sample_lists lists, const raw_row* raws) {
+                      const sample_lists lists) {
   namespace sampling = core::sampling;
   using A = arithmetic_t<In>;
   constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(list_threads)
       const double log = greedy || kind != sampling::row_kind::ordinary
                              ? 0
                              : sampling::log_probability(largest, z, memory.numbers.kept_weight);
-      write_drawn<In>(problem, row, draw, {z, column}, kind, log, raws);
+      write_drawn(problem, row, draw, {z, column}, kind, log);
     }
     __syncthreads();
   }

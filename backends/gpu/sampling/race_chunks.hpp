@@ -237,7 +237,7 @@ template <class In, class Rows>
 __global__ void __launch_bounds__(finish_threads, least_resident(8))
     race_finish(const row_source<In> source, const core::sample_problem problem,
                 const sample_ways ways, const row_chunks chunks, const race_part* parts,
-                draw_state* states, const draw_list rest, const raw_row* raws, const Rows rows) {
+                draw_state* states, const draw_list rest, const Rows rows) {
   __shared__ uninitialised<finish_memory<finish_threads>> shared;
   wait_for_launch_before();
   let_next_begin();
@@ -259,7 +259,7 @@ __global__ void __launch_bounds__(finish_threads, least_resident(8))
                         verdict::kept};
       rest.append(number);
     } else {
-      write_drawn<In>(problem, row, number / source.rows, best, kind_of(best), 0, raws);
+      write_drawn(problem, row, number / source.rows, best, kind_of(best), 0);
     }
   }
 }

@@ -131,8 +131,7 @@ __device__ inline double log_of_winner(const row_reader<In>& row, const sample_w
 template <int lanes, class In>
 __global__ void __launch_bounds__(reader_threads, least_resident(2))
     sample_in_rounds(const row_source<In> source, const core::sample_problem given,
-                     const sample_ways ways, const draw_list list, const draw_state* states,
-                     const raw_row* raws) {
+                     const sample_ways ways, const draw_list list, const draw_state* states) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
   }
@@ -209,8 +208,8 @@ __global__ void __launch_bounds__(reader_threads, least_resident(2))
           core::write_integer(given.options.kept.data, given.options.kept.type, row, numbers.kept);
         }
         if (draw < given.tokens.cols) {
-          write_drawn<In>(given, row, draw, memory.winner, numbers.kind,
-                          log_of_winner(reader, ways, memory), raws);
+          write_drawn(given, row, draw, memory.winner, numbers.kind,
+                      log_of_winner(reader, ways, memory));
         }
       }
     }

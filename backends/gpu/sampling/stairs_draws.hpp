@@ -64,14 +64,12 @@ __global__ void __launch_bounds__(reader_threads, least_resident(race_resident))
 }
 
 /// Writes the token of a draw, or leaves the draw to another kernel.
-template <class In>
 __device__ inline void end_draw(const core::sample_problem& problem, const stair_draws& draws,
-                                std::int64_t number, const draw_state& state, bool may_measure,
-                                const raw_row* raws) {
+                                std::int64_t number, const draw_state& state, bool may_measure) {
   const std::int64_t rows = problem.x.rows;
   if (state.judged == verdict::kept) {
     // Its key does not matter any more.
-    write_drawn<In>(problem, number % rows, number / rows, {0, state.winner}, state.kind, 0, raws);
+    write_drawn(problem, number % rows, number / rows, {0, state.winner}, state.kind, 0);
     return;
   }
   draws.states[number] = state;
@@ -85,7 +83,7 @@ __device__ inline void end_draw(const core::sample_problem& problem, const stair
 template <int lanes, class In>
 __global__ void __launch_bounds__(reader_threads, least_resident(2))
     stair_finish(const row_source<In> source, const core::sample_problem problem,
-                 const sample_ways ways, const stair_draws draws, const raw_row* raws) {
+                 const sample_ways ways, const stair_draws draws) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
   }
@@ -104,7 +102,7 @@ __global__ void __launch_bounds__(reader_threads, least_resident(2))
       draws.counted_of(number), draws.chunks, shared.get());
   const draw_state& state = cut.find();
   if (threadIdx.x == 0) {
-    end_draw<In>(problem, draws, number, state, true, raws);
+    end_draw(problem, draws, number, state, true);
   }
 }
 
@@ -164,7 +162,7 @@ __global__ void __launch_bounds__(reader_threads)
 template <int lanes, class In>
 __global__ void __launch_bounds__(reader_threads, least_resident(2))
     stair_judge(const row_source<In> source, const core::sample_problem problem,
-                const stair_draws draws, const raw_row* raws) {
+                const stair_draws draws) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
   }
@@ -192,7 +190,7 @@ __global__ void __launch_bounds__(reader_threads, least_resident(2))
     }
     __syncthreads();
     if (threadIdx.x == 0) {
-      end_draw<In>(problem, draws, number, state, false, raws);
+      end_draw(problem, draws, number, state, false);
     }
     __syncthreads();
   }

@@ -179,7 +179,7 @@ class row_sample {
     std::atomic<bool> by_kernels = true;
     over_segments(on_, plan_, row_.cols(), [&](std::int64_t segment) {
       const auto [begin, count] = columns_of(segment, row_.cols());
-      if (!row_.kernels().reproducible_fold(row_.at(begin), count, 1,
+      if (!row_.kernels().reproducible_fold(row_.at(begin), count, 1, nullptr,
                                             work_.masses.totals + segment)) {
         by_kernels.store(false, std::memory_order_relaxed);
       }
