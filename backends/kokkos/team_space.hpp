@@ -10,6 +10,7 @@
 #include "team/attention.hpp"
 #include "team/edit.hpp"
 #include "team/gradient.hpp"
+#include "team/reproducible.hpp"
 #include "team/rows.hpp"
 #include "team/sample.hpp"
 #include "team/scan.hpp"
@@ -128,6 +129,7 @@ class team_space final : public space {
             : on.over_range(lists.x.rows, settle_lists<In, std::int32_t>{lists});
       });
     }
+    [[nodiscard]] bool reproducible() const { return on.numerics_ == numerics::reproducible; }
     template <class Problem>
     void run(const Problem& p) const {
       on.run_each(p);
@@ -138,6 +140,19 @@ class team_space final : public space {
 
   void run_each(const core::row_problem& p) {
     core::with_real(p.x.type, [&](auto in) {
+      if (numerics_ == numerics::reproducible) {
+        reproducible_rows<decltype(in)> job{
+            .whole = p.whole.data != nullptr ? p.whole : p.x, .scale = p.scale, .x = p.x};
+        if (p.what == core::operation::logsumexp) {
+          job.lse = p.y;
+        } else {
+          job.y = p.y;
+          job.policy = p.policy;
+          job.log = p.what == core::operation::log_softmax;
+        }
+        over_rows(p.y.cols == 0 ? 0 : p.x.rows, job);
+        return;
+      }
       fold_rows<decltype(in)> job{{p.x, p.scale}};
       if (p.what == core::operation::logsumexp) {
         job.lse = p.y;
@@ -170,12 +185,32 @@ class team_space final : public space {
 
   void run_each(const core::backward_problem& p) {
     core::with_real(p.y.type, [&](auto in) {
-      over_rows(p.y.cols == 0 ? 0 : p.y.rows, gradient_rows<decltype(in)>{p});
+      const std::int64_t rows = p.y.cols == 0 ? 0 : p.y.rows;
+      numerics_ == numerics::reproducible ? over_rows(rows, reproducible_gradients<decltype(in)>{p})
+                                          : over_rows(rows, gradient_rows<decltype(in)>{p});
     });
   }
 
   void run_each(const core::topk_problem& p) {
     if (p.empty()) {
+      return;
+    }
+    if (numerics_ == numerics::reproducible &&
+        (p.probabilities.data != nullptr || p.lse.data != nullptr)) {
+      core::topk_problem lists = p;
+      lists.probabilities = {};
+      lists.lse = {};
+      run_each(lists);
+      core::with_real(p.x.type, [&](auto in) {
+        over_rows(p.x.rows,
+                  reproducible_rows<decltype(in)>{.whole = p.x,
+                                                  .scale = p.scale,
+                                                  .indices = p.indices,
+                                                  .column_offset = p.column_offset,
+                                                  .y = p.probabilities,
+                                                  .policy = p.policy,
+                                                  .lse = {p.lse.data, p.lse.type, p.x.rows, 1, 1}});
+      });
       return;
     }
     const std::int64_t k = p.k();

@@ -49,6 +49,7 @@ constexpr input_kernels input_kernels_of() {
       .sum_above = mass_kernels<T>::sum_above,
       .raw_sum = raw_sum_kernel_of<T>(),
       .reproducible_fold = reproducible_fold_kernel<T>,
+      .reproducible_total = reproducible_total<arithmetic_t<T>>,
   };
 }
 

@@ -7,7 +7,6 @@
 #include <backends/host/row/job.hpp>
 #include <backends/host/row/source.hpp>
 
-#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdint>
@@ -16,27 +15,6 @@
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
 namespace host {
-
-/// A kernel's words as the definition has them.
-template <class A>
-core::reproducible::exact_sum<A> sum_of(const reproducible_part& part) {
-  constexpr int most = core::reproducible::exact_sum<A>::words_of + 1;
-  core::reproducible::exact_sum<A> sum;
-  int first = 0;
-  while (first < most && part.low[first] == 0 && part.high[first] == 0) {
-    ++first;
-  }
-  if (first == most) {
-    return sum;
-  }
-  sum.top = part.anchor - first;
-  for (int i = first; i < std::min(first + most - 1, most); ++i) {
-    core::reproducible::mass& word = sum.words[i - first];
-    word = {part.high[i] << 32, part.high[i] >> 32};
-    word.add(part.low[i]);
-  }
-  return sum;
-}
 
 /// Whether a row's second look is the kernels'.
 template <class A>
@@ -121,15 +99,9 @@ class reproducible_fold_of_row {
 
   [[nodiscard]] core::reproducible::row_total<A> total() const {
     const std::int64_t cols = from_.x.cols;
-    const auto scale = static_cast<A>(from_.scale);
     if (by_kernels_) {
-      double largest = -std::numeric_limits<double>::infinity();
-      core::reproducible::exact_sum<A> sum;
-      for (std::int64_t i = 0; i < segments_of(cols); ++i) {
-        largest = std::max(largest, parts_[i].largest);
-        sum.add(sum_of<A>(parts_[i]));
-      }
-      const auto total = core::reproducible::row_total<A>::of(scale, static_cast<A>(largest), sum);
+      core::reproducible::row_total<A> total;
+      from_.kernels.input.reproducible_total(parts_, segments_of(cols), from_.scale, &total);
       if (!total.exponents.is_far) {
         return total;
       }
