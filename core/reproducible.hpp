@@ -131,7 +131,7 @@ struct frame {
     return {z, z < infinity && z > -infinity ? fused(scale, x, -z) : A{0}};
   }
   /// Of a row with this largest element, in the order of scaled ones.
-  SOFTFOLD_HD static frame of(A scale, A largest) {
+  SOFTFOLD_HD static SOFTFOLD_ALWAYS_INLINE frame of(A scale, A largest) {
     const A z = scaled(scale, largest).z;
     const bool is_far = !(z < far_from<A> && z > -far_from<A>);
     return {scale, is_far ? largest : A{0}, is_far};
@@ -142,7 +142,7 @@ struct frame {
   }
 
  private:
-  [[nodiscard]] SOFTFOLD_HD exponent<A> far(A x) const {
+  [[nodiscard]] SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE exponent<A> far(A x) const {
     constexpr A infinity = std::numeric_limits<A>::infinity();
     const A scaled_x = product(scale, x);
     if (scaled_x == infinity || scaled_x == -infinity) {  // past the range: not there
@@ -174,7 +174,7 @@ struct exact_sum {
   mass words[static_cast<unsigned>(words_of)];
 
   /// The words become those of a top that is not lower.
-  SOFTFOLD_HD constexpr void raise(std::int32_t to) {
+  SOFTFOLD_HD constexpr SOFTFOLD_ALWAYS_INLINE void raise(std::int32_t to) {
     // By constant places only: device code would have the words in memory else.
     for (std::int32_t up = to - top < words_of ? to - top : words_of; up > 0; --up) {
       for (int i = words_of - 1; i > 0; --i) {
@@ -184,7 +184,7 @@ struct exact_sum {
     }
     top = to;
   }
-  SOFTFOLD_HD constexpr void add(exact_sum other) {
+  SOFTFOLD_HD constexpr SOFTFOLD_ALWAYS_INLINE void add(exact_sum other) {
     if (other.top > top) {
       raise(other.top);
     } else {
@@ -220,7 +220,7 @@ struct exact_sum {
     }
   }
   /// Over 2^n, which is within 2^40 of it.
-  [[nodiscard]] SOFTFOLD_HD double over(A n) const {
+  [[nodiscard]] SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE double over(A n) const {
     double sum = words[words_of - 1].count();
     for (int i = words_of - 2; i >= 0; --i) {
       sum = fused(sum, 0x1p-32, words[i].count());
@@ -277,7 +277,8 @@ struct row_total {
   A lse = 0;
 
   /// Of a row with that largest element, of scaled ones, NaN if there is one, and that sum.
-  SOFTFOLD_HD static row_total of(A scale, A largest, const exact_sum<A>& sum) {
+  SOFTFOLD_HD static SOFTFOLD_ALWAYS_INLINE row_total of(A scale, A largest,
+                                                         const exact_sum<A>& sum) {
     constexpr A infinity = std::numeric_limits<A>::infinity();
     row_total r;
     r.kind = kind_of(scale, largest);
@@ -315,7 +316,7 @@ struct row_total {
     }
     return r;
   }
-  SOFTFOLD_HD static row_kind kind_of(A scale, A largest) {
+  SOFTFOLD_HD static SOFTFOLD_ALWAYS_INLINE row_kind kind_of(A scale, A largest) {
     constexpr A infinity = std::numeric_limits<A>::infinity();
     if (largest != largest) {
       return row_kind::nan;

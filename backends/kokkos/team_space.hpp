@@ -129,33 +129,31 @@ class team_space final : public space {
             : on.over_range(lists.x.rows, settle_lists<In, std::int32_t>{lists});
       });
     }
-    [[nodiscard]] bool reproducible() const { return on.is_reproducible(); }
+    [[nodiscard]] bool reproducible() const { return on.numerics_ == numerics::reproducible; }
     template <class Problem>
     void run(const Problem& p) const {
       on.run_each(p);
     }
   };
 
-  [[nodiscard]] bool is_reproducible() const { return numerics_ == numerics::reproducible; }
-
   // ---- Each kind of problem.
 
   void run_each(const core::row_problem& p) {
     core::with_real(p.x.type, [&](auto in) {
-      using T = decltype(in);
-      if (is_reproducible()) {
-        const bool maps = p.what != core::operation::logsumexp;
-        const const_matrix_ref& whole = p.whole.data != nullptr ? p.whole : p.x;
-        over_rows(p.y.cols == 0 ? 0 : p.x.rows,
-                  reproducible_rows<T>{{whole, p.scale},
-                                       {p.x, p.scale},
-                                       maps ? p.y : matrix_ref{},
-                                       p.policy,
-                                       p.what == core::operation::log_softmax,
-                                       maps ? matrix_ref{} : p.y});
+      if (numerics_ == numerics::reproducible) {
+        reproducible_rows<decltype(in)> job{
+            .whole = p.whole.data != nullptr ? p.whole : p.x, .scale = p.scale, .x = p.x};
+        if (p.what == core::operation::logsumexp) {
+          job.lse = p.y;
+        } else {
+          job.y = p.y;
+          job.policy = p.policy;
+          job.log = p.what == core::operation::log_softmax;
+        }
+        over_rows(p.y.cols == 0 ? 0 : p.x.rows, job);
         return;
       }
-      fold_rows<T> job{{p.x, p.scale}};
+      fold_rows<decltype(in)> job{{p.x, p.scale}};
       if (p.what == core::operation::logsumexp) {
         job.lse = p.y;
       } else {
@@ -187,10 +185,9 @@ class team_space final : public space {
 
   void run_each(const core::backward_problem& p) {
     core::with_real(p.y.type, [&](auto in) {
-      using T = decltype(in);
       const std::int64_t rows = p.y.cols == 0 ? 0 : p.y.rows;
-      is_reproducible() ? over_rows(rows, reproducible_gradients<T>{p})
-                        : over_rows(rows, gradient_rows<T>{p});
+      numerics_ == numerics::reproducible ? over_rows(rows, reproducible_gradients<decltype(in)>{p})
+                                          : over_rows(rows, gradient_rows<decltype(in)>{p});
     });
   }
 
@@ -198,13 +195,21 @@ class team_space final : public space {
     if (p.empty()) {
       return;
     }
-    if (is_reproducible() && (p.probabilities.data != nullptr || p.lse.data != nullptr)) {
+    if (numerics_ == numerics::reproducible &&
+        (p.probabilities.data != nullptr || p.lse.data != nullptr)) {
       core::topk_problem lists = p;
       lists.probabilities = {};
       lists.lse = {};
       run_each(lists);
       core::with_real(p.x.type, [&](auto in) {
-        over_rows(p.x.rows, reproducible_lists<decltype(in)>{{p.x, p.scale}, p});
+        over_rows(p.x.rows,
+                  reproducible_rows<decltype(in)>{.whole = p.x,
+                                                  .scale = p.scale,
+                                                  .indices = p.indices,
+                                                  .column_offset = p.column_offset,
+                                                  .y = p.probabilities,
+                                                  .policy = p.policy,
+                                                  .lse = {p.lse.data, p.lse.type, p.x.rows, 1, 1}});
       });
       return;
     }

@@ -134,6 +134,7 @@ void fill_corner(int which, std::span<In> row) {
   const double inf = std::numeric_limits<double>::infinity();
   const auto n = static_cast<int>(row.size());
   for (int i = 0; i < n; ++i) {
+    const int packet = i / definition::packet_columns;
     const bool last = i + 1 == n;
     double x = 0;
     switch (which) {
@@ -144,7 +145,7 @@ void fill_corner(int which, std::span<In> row) {
         x = i % 2 == 0 ? 20 - i % 5 : -60 + i % 7;
         break;
       case 2:  // each packet a power of two further
-        x = -0.6931471805599453 * (i / 8);
+        x = -0.6931471805599453 * packet;
         break;
       case 3:  // far from zero
         x = 1e5 + i % 11;

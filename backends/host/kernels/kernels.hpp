@@ -48,6 +48,7 @@ constexpr input_kernels input_kernels_of() {
       .about_above = mass_kernels<T>::about_above,
       .sum_above = mass_kernels<T>::sum_above,
       .reproducible_fold = reproducible_fold_kernel<T>,
+      .reproducible_total = reproducible_total<arithmetic_t<T>>,
   };
 }
 

@@ -298,12 +298,10 @@ struct place_words<Keys, vec<float>> {
       upper -= above << 32;
       lower -= upper << 32;
       above = lower;
-      for (int lane = 0; lane < lanes; ++lane) {
-        part.low[6 - place] += upper[lane] & 0xffffffffU;
-        part.high[6 - place] += upper[lane] >> 32;
-        part.low[7 - place] += lower[lane] & 0xffffffffU;
-        part.high[7 - place] += lower[lane] >> 32;
-      }
+      part.low[6 - place] = sum_of_lanes(upper & 0xffffffffU);
+      part.high[6 - place] = sum_of_lanes(upper >> 32);
+      part.low[7 - place] = sum_of_lanes(lower & 0xffffffffU);
+      part.high[7 - place] = sum_of_lanes(lower >> 32);
       if (largest_of(highest) >= 0x70000000U) {  // of a NaN, whatever its sign
         return false;
       }
@@ -315,12 +313,25 @@ struct place_words<Keys, vec<float>> {
   }
 
  private:
-  static SOFTFOLD_INLINE std::uint32_t largest_of(words w) {
-    std::uint32_t most = 0;
-    for (int i = 0; i < V::lanes; ++i) {
-      most = w[i] > most ? w[i] : most;
+  template <int flip = lanes / 2>
+  static SOFTFOLD_INLINE std::uint64_t sum_of_lanes(Keys k) {
+    if constexpr (flip == 0) {
+      return k[0];
+    } else {
+      Keys other;
+      exchange_lanes<lanes, flip>(k, other);
+      return sum_of_lanes<flip / 2>(k + other);
     }
-    return most;
+  }
+  template <int flip = V::lanes / 2>
+  static SOFTFOLD_INLINE std::uint32_t largest_of(words w) {
+    if constexpr (flip == 0) {
+      return w[0];
+    } else {
+      words other;
+      exchange_lanes<V::lanes, flip>(w, other);
+      return largest_of<flip / 2>(w > other ? w : other);
+    }
   }
 };
 
@@ -398,6 +409,41 @@ template <>
 struct place_words<std::uint64_t, vec<float>> : place_words_by_one<float> {};
 template <>
 struct place_words<std::uint64_t, vec<double>> : place_words_by_one<double> {};
+
+/// A part's words as the definition has them.
+template <class A>
+SOFTFOLD_INLINE definition::exact_sum<A> sum_of_part(const reproducible_part& part) {
+  constexpr int most = definition::exact_sum<A>::words_of + 1;
+  definition::exact_sum<A> sum;
+  int first = 0;
+  while (first < most && part.low[first] == 0 && part.high[first] == 0) {
+    ++first;
+  }
+  if (first == most) {
+    return sum;
+  }
+  sum.top = part.anchor - first;
+  for (int i = first; i < first + most - 1 && i < most; ++i) {
+    const std::uint64_t upper = part.high[i] << 32;
+    const std::uint64_t low = upper + part.low[i];
+    sum.words[i - first] = {low, (part.high[i] >> 32) + (low < upper ? 1 : 0)};
+  }
+  return sum;
+}
+
+/// Here, where the processor's instructions are known: a baseline's fma are calls.
+template <class A>
+void reproducible_total(const reproducible_part* parts, std::int64_t count, double scale,
+                        void* total) {
+  double largest = parts->largest;
+  definition::exact_sum<A> sum = sum_of_part<A>(*parts);
+  for (std::int64_t i = 1; i < count; ++i) {
+    largest = parts[i].largest > largest ? parts[i].largest : largest;
+    sum.add(sum_of_part<A>(parts[i]));
+  }
+  *static_cast<definition::row_total<A>*>(total) =
+      definition::row_total<A>::of(static_cast<A>(scale), static_cast<A>(largest), sum);
+}
 
 template <class T, bool scaled, bool keep>
 class reproducible_fold {

@@ -333,6 +333,9 @@ struct input_kernels {
   /// take them are.
   bool (*reproducible_fold)(const void* x, std::int64_t n, double scale, void* kept,
                             reproducible_part* part);
+  /// A core::reproducible::row_total of parts, at least one; of no account for a far row.
+  void (*reproducible_total)(const reproducible_part* parts, std::int64_t count, double scale,
+                             void* total);
 };
 
 /// Scales whose elements' products the kernels of reproducible rows can take.

@@ -7,7 +7,6 @@
 #include <backends/host/row/job.hpp>
 #include <backends/host/row/source.hpp>
 
-#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdint>
@@ -16,27 +15,6 @@
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
 namespace host {
-
-/// A kernel's words as the definition has them.
-template <class A>
-core::reproducible::exact_sum<A> sum_of(const reproducible_part& part) {
-  constexpr int most = core::reproducible::exact_sum<A>::words_of + 1;
-  core::reproducible::exact_sum<A> sum;
-  int first = 0;
-  while (first < most && part.low[first] == 0 && part.high[first] == 0) {
-    ++first;
-  }
-  if (first == most) {
-    return sum;
-  }
-  sum.top = part.anchor - first;
-  for (int i = first; i < std::min(first + most - 1, most); ++i) {
-    core::reproducible::mass& word = sum.words[i - first];
-    word = {part.high[i] << 32, part.high[i] >> 32};
-    word.add(part.low[i]);
-  }
-  return sum;
-}
 
 /// Whether a row's second look is the kernels'.
 template <class A>
@@ -58,17 +36,11 @@ reproducible_row numbers_of(const core::reproducible::row_total<A>& total) {
 /// Of a row by the parts of its segments; the plain way where they are no use.
 template <class In>
 core::reproducible::row_total<core::arithmetic_t<In>> total_of_parts(
-    const In* x, std::int64_t cols, double given_scale, const reproducible_part* parts) {
-  using A = core::arithmetic_t<In>;
-  const auto scale = static_cast<A>(given_scale);
-  double largest = -std::numeric_limits<double>::infinity();
-  core::reproducible::exact_sum<A> sum;
-  for (std::int64_t i = 0; i < segments_of(cols); ++i) {
-    largest = std::max(largest, parts[i].largest);
-    sum.add(sum_of<A>(parts[i]));
-  }
-  const auto total = core::reproducible::row_total<A>::of(scale, static_cast<A>(largest), sum);
-  return total.exponents.is_far ? plain_total(x, cols, given_scale) : total;
+    const input_kernels& kernels, const In* x, std::int64_t cols, double scale,
+    const reproducible_part* parts) {
+  core::reproducible::row_total<core::arithmetic_t<In>> total;
+  kernels.reproducible_total(parts, segments_of(cols), scale, &total);
+  return total.exponents.is_far ? plain_total(x, cols, scale) : total;
 }
 
 /// One row, whose segments any thread may fold.
@@ -136,7 +108,7 @@ class reproducible_fold_of_row {
   }
 
   [[nodiscard]] core::reproducible::row_total<A> total() const {
-    return by_kernels_ ? total_of_parts(x_, from_.x.cols, from_.scale, parts_)
+    return by_kernels_ ? total_of_parts(from_.kernels.input, x_, from_.x.cols, from_.scale, parts_)
                        : plain_total(x_, from_.x.cols, from_.scale);
   }
 

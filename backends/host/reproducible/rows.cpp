@@ -60,20 +60,20 @@ class softmax_job<In>::row {
     const typed_kernels& kernels = job_.from.kernels;
     const auto [begin, count] = columns_of(segment, job_.from.x.cols);
     const In* const x = fold_.x() + begin;
-    const destination y{kernels.result_at(y_, begin), stream_};
+    const destination to{kernels.result_at(y_, begin), stream_};
     if (!suits_kernels(total_)) {
       core::with_output<In>(job_.y.type, [&, count = count](auto out) {
-        plain_map(total_, x, count, job_.log, job_.policy, static_cast<decltype(out)*>(y.data));
+        plain_map(total_, x, count, job_.log, job_.policy, static_cast<decltype(out)*>(to.data));
       });
       return;
     }
     reproducible_scaling scaling;
     if (job_.log) {
-      kernels.output.reproducible_log_softmax(x, count, &known_, y);
+      kernels.output.reproducible_log_softmax(x, count, &known_, to);
     } else if (const A* const terms = fold_.kept(segment, total_, scaling)) {
-      kernels.output.reproducible_scaled(terms, count, &scaling, y);
+      kernels.output.reproducible_scaled(terms, count, &scaling, to);
     } else {
-      kernels.output.reproducible_softmax(x, count, &known_, y);
+      kernels.output.reproducible_softmax(x, count, &known_, to);
     }
   }
 
@@ -136,16 +136,16 @@ void run_reproducible_softmax(executor& on, const core::row_problem& p) {
     return;
   }
   core::with_real(p.x.type, [&](auto in) {
-    using In = decltype(in);
+    using T = decltype(in);
     if (p.whole.data != nullptr) {
-      for_each_total<In>(on, p.whole, p.scale,
-                         [&](std::int64_t r, const auto& total) { write_list<In>(p, r, total); });
+      for_each_total<T>(on, p.whole, p.scale,
+                        [&](std::int64_t r, const auto& total) { write_list<T>(p, r, total); });
       return;
     }
-    run_job(on, softmax_job<In>{{on.kernels, p.x, p.scale, p.y.type},
-                                p.y,
-                                p.policy,
-                                p.what == core::operation::log_softmax});
+    run_job(on, softmax_job<T>{{on.kernels, p.x, p.scale, p.y.type},
+                               p.y,
+                               p.policy,
+                               p.what == core::operation::log_softmax});
   });
 }
 

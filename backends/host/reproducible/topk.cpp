@@ -63,9 +63,9 @@ void run_reproducible_topk(executor& on, const core::topk_problem& p) {
       run_topk(on, rows);
     }
     core::with_real(p.x.type, [&](auto in) {
-      using In = decltype(in);
-      for_each_total<In>(on, rows.x, p.scale, [&](std::int64_t r, const auto& total) {
-        write_row<In>(p, first + r, total);
+      using T = decltype(in);
+      for_each_total<T>(on, rows.x, p.scale, [&](std::int64_t r, const auto& total) {
+        write_row<T>(p, first + r, total);
       });
     });
   }

@@ -185,7 +185,7 @@ class row_sample {
       }
     });
     const auto* const x = static_cast<const T*>(row_.x);
-    return by_kernels ? total_of_parts(x, row_.cols(), 1, work_.masses.totals)
+    return by_kernels ? total_of_parts(row_.kernels(), x, row_.cols(), 1, work_.masses.totals)
                       : plain_total(x, row_.cols(), 1);
   }
 
