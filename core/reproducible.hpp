@@ -144,7 +144,7 @@ struct frame {
  private:
   [[nodiscard]] SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE exponent<A> far(A x) const {
     constexpr A infinity = std::numeric_limits<A>::infinity();
-    if (x == infinity || x == -infinity) {
+    if (product(scale, x) == -infinity) {  // though its distance to the largest may be a number
       return {-infinity, A{0}};
     }
     if constexpr (std::is_same_v<A, float>) {

@@ -7,6 +7,10 @@ import numpy as np
 import pytest
 import softfold
 
+# Of the bytes of results, as the first release had them.
+SOFTMAX = "5c84ffd3361b25fd8534b6c13882f94164e4445670ba80c06aaa0f0d07e10712"
+LOGSUMEXP = "57b2aad2328db5ed176286ae1bfcc605f2acd01cea68a822d27e51dde6963cce"
+
 
 @pytest.fixture
 def reproducible():
