@@ -279,7 +279,7 @@ __device__ inline void take_where(bool takes, const core::reproducible::exact_su
   }
 }
 
-/// How warps share short rows: each has `rows` of them, lanes(row) at a time.
+/// How warps share short rows: each has `rows` of them, some at a time, lanes_of_row for each.
 struct warp_rows {
   int rows;          ///< at most as many as a warp has lanes; a power of 2
   int lanes_of_row;  ///< a power of 2
