@@ -75,7 +75,7 @@ __device__ inline double sum_of_tile(const gradient_source<In>& source, std::int
 
 /// A warp for each tile.
 template <int lanes, class In>
-__global__ void __launch_bounds__(reader_threads)
+__global__ void __launch_bounds__(reader_threads, least_resident(4))
     gradient_tiles(const gradient_source<In> source, std::int64_t tiles, double* sums) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();

@@ -246,7 +246,7 @@ __device__ inline core::reproducible::row_total<arithmetic_t<In>> total_of_row(
 
 /// A row for each block.
 template <int lanes, class In>
-__global__ void __launch_bounds__(reader_threads)
+__global__ void __launch_bounds__(reader_threads, least_resident(sizeof(In) == 8 ? 2 : 4))
     total_of_parts(const row_source<In> source, const row_chunks chunks,
                    const arithmetic_t<In> scale, const part_total<arithmetic_t<In>>* parts,
                    const total_results<arithmetic_t<In>> to) {
