@@ -342,7 +342,7 @@ __global__ void __launch_bounds__(reader_threads, least_resident(scaled ? 2 : 3)
         left = own.most_packets / ahead;
       }
     }
-    const int from = (lane - r & (groups - 1)) * members;
+    const int from = ((lane - r) & (groups - 1)) * members;
     const bool ends = lane >= r && lane < r + groups;
     const float row_largest = shuffle(max_over_lanes(own.largest(), members), from);
     largest = ends ? row_largest : largest;
