@@ -118,7 +118,7 @@ class packet_thread {
 
  private:
   /// A term's biased exponent over 32 is its place over this less the anchor.
-  static constexpr int place_of_anchor = (127 + format::raised) / 32;
+  static constexpr int place_of_anchor = (core::reproducible::bias_of<float> + format::raised) / 32;
   /// That of the largest packet's sum at least: the largest term's is in [1/2, 2^32).
   static constexpr int lowest_place = place_of_anchor - 1;
   /// Below those of all elements that have terms.

@@ -22,42 +22,21 @@ namespace {
 
 namespace definition = core::reproducible;
 
-/// What is of one arithmetic.
+/// What is so many powers below the anchor is of no account: each of three levels of additions
+/// loses as many powers as a fraction has, below the lowest word's unit.
 template <class A>
-struct reproducible_limits;
-template <>
-struct reproducible_limits<float> {
-  using bits = std::uint32_t;
-  static constexpr int digits = 23;
-  static constexpr int bias = 127;
-  /// Terms are held raised by this, biased: the exponent of one at the anchor's place.
-  static constexpr int raised = 192;
-  /// What is so many powers below the anchor is of no account: it is 2^-24 of what is 2^-24 of what
-  /// is 2^-24 of the lowest word's unit.
-  static constexpr int depth = 190;
-};
-template <>
-struct reproducible_limits<double> {
-  using bits = std::uint64_t;
-  static constexpr int digits = 52;
-  static constexpr int bias = 1023;
-  static constexpr int raised = 1024;
-  static constexpr int depth = 320;
-};
+inline constexpr int depth_of_terms = sizeof(A) == 4 ? 190 : 320;
+/// The biased exponent of a held term at the anchor's place.
+template <class A>
+inline constexpr int held_exponent = definition::bias_of<A> + definition::format<A>::raised;
 
 inline constexpr double ln2_of_limits = 0.6931471805599453;
 /// No packet of terms up to this power reaches the place above the anchor's.
 inline constexpr double highest_power = 28.4;
 
 template <class A>
-struct float_words;
-template <>
-struct float_words<float> {
-  typedef std::uint32_t type __attribute__((vector_size(sizeof(vec<float>))));
-};
-template <>
-struct float_words<double> {
-  typedef std::uint64_t type __attribute__((vector_size(sizeof(vec<double>))));
+struct float_words {
+  typedef typename definition::format<A>::bits type __attribute__((vector_size(sizeof(vec<A>))));
 };
 
 /// 2^n for the n whose biased exponent stands in the low bits.
@@ -66,7 +45,7 @@ SOFTFOLD_INLINE vec<A> power_of_low_bits(vec<A> shifted) {
   using words = typename float_words<A>::type;
   vec<A> r;
   r.v = reinterpret_cast<decltype(r.v)>(reinterpret_cast<words>(shifted.v)
-                                        << reproducible_limits<A>::digits);
+                                        << definition::format<A>::digits);
   return r;
 }
 
@@ -74,10 +53,7 @@ SOFTFOLD_INLINE vec<A> power_of_low_bits(vec<A> shifted) {
 template <class A>
 struct term_polynomial;
 template <>
-struct term_polynomial<float> {
-  static constexpr float q[] = {0x1.106018p-7F, 0x1.572a14p-5F, 0x1.5557b0p-3F,
-                                0x1.fffdfcp-2F, 1.0F,           1.0F};
-};
+struct term_polynomial<float> : definition::format<float> {};
 template <>
 struct term_polynomial<double> {
   using constants = core::exponential<double>;
@@ -449,14 +425,13 @@ template <class T, bool scaled, bool keep>
 class reproducible_fold {
   using A = arithmetic_t<T>;
   using V = vec<A>;
-  using limits = reproducible_limits<A>;
   using terms = reproducible_terms<A, scaled>;
   static constexpr std::int64_t block_columns = block_vectors * V::lanes;
 
  public:
   SOFTFOLD_INLINE reproducible_fold(A scale, A* kept)
       : scale_(scale),
-        of_(scale, 0, limits::raised, limits::depth),
+        of_(scale, 0, held_exponent<A>, depth_of_terms<A>),
         best_(-infinity<A>),
         kept_(kept) {}
 
@@ -572,7 +547,7 @@ class reproducible_fold {
       one_anchor_ = false;
     }
     limit_ = V(limit_of(anchor_));
-    of_ = terms(scale_, 32.0 * anchor_, limits::raised, limits::depth);
+    of_ = terms(scale_, 32.0 * anchor_, held_exponent<A>, depth_of_terms<A>);
     return true;
   }
   SOFTFOLD_INLINE A limit_of(std::int32_t anchor) const {
@@ -650,7 +625,7 @@ struct reproducible_output {
                                          destination y) {
     const reproducible_terms<A, scaled> of(
         static_cast<A>(row.scale), row.n,
-        reproducible_limits<A>::bias + definition::row_total<A>::spare_power, depth);
+        definition::bias_of<A> + definition::row_total<A>::spare_power, depth);
     const V high(static_cast<A>(row.high));
     const V low(static_cast<A>(row.low));
     map_elements(x, n, static_cast<Out*>(y.data), y.stream, [&](V v) {

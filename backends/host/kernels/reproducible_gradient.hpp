@@ -18,7 +18,7 @@ template <class A>
 SOFTFOLD_INLINE vec<A> exponential_by_term(vec<A> y) {
   using V = vec<A>;
   constexpr A magic = definition::format<A>::magic;
-  constexpr A biased = magic + A(reproducible_limits<A>::bias);
+  constexpr A biased = magic + A(definition::bias_of<A>);
   // The order of the operands keeps a NaN.
   y = min(V(definition::highest_exponent<A>), max(V(definition::lowest_exponent<A>), y));
   const V n = fused(y, V(definition::format<A>::log2_e), V(magic)) - V(magic);

@@ -2,8 +2,8 @@
 /// \file
 /// softmax_backward and log_softmax_backward as a job: two matrices are read, a row's state is a
 /// sum.
+#include <backends/host/row/gradient_source.hpp>
 #include <backends/host/row/job.hpp>
-#include <backends/host/row/source.hpp>
 #include <backends/host/run.hpp>
 
 namespace softfold {
@@ -11,34 +11,17 @@ inline namespace SOFTFOLD_BACKEND {
 namespace host {
 namespace {
 
-struct gradient_job {
-  source y;
-  const_matrix_ref dy;
-  matrix_ref dx;
-  const gradient_functions& functions;
-
-  gradient_job(const executor& on, const core::backward_problem& p)
-      : y(on.kernels, p.y, p.scale, p.dx.type),
-        dy(p.dy),
-        dx(p.dx),
-        functions(p.log ? y.kernels.output.log_softmax_gradient
-                        : y.kernels.output.softmax_gradient) {}
+struct gradient_job : gradient_source {
+  using gradient_source::gradient_source;
 
   static constexpr std::size_t segment_bytes = sizeof(sum_monoid::value_type);
-  [[nodiscard]] static std::size_t kept_bytes(const plan&) { return 0; }
-
-  [[nodiscard]] shape description() const {
-    shape s = y.shape_to(static_cast<std::int64_t>(size_of(dx.type)));
-    s.input_bytes *= 2;
-    s.in_place = dx.data == y.x.data || dx.data == dy.data;
-    return s;
-  }
 
   [[nodiscard]] static bool takes_short_rows() { return true; }
   void short_rows(std::int64_t begin, std::int64_t end) const {
-    const gradient_rows rows = {.y = y.row(begin),
-                                .dy = y.kernels.at(dy.data, begin * dy.stride),
-                                .dx = y.kernels.result_at(dx.data, begin * dx.stride),
+    const elements first = at(begin);
+    const gradient_rows rows = {.y = first.y,
+                                .dy = first.dy,
+                                .dx = first.dx,
                                 .y_stride = y.x.stride,
                                 .dy_stride = dy.stride,
                                 .dx_stride = dx.stride,
@@ -52,16 +35,14 @@ struct gradient_job {
    public:
     row(const gradient_job& job, const plan& plan, std::int64_t r, const row_memory& memory)
         : job_(job),
-          y_(job.y.row(r)),
-          dy_(job.y.kernels.at(job.dy.data, r * job.dy.stride)),
-          dx_(job.y.kernels.result_at(job.dx.data, r * job.dx.stride)),
+          r_(r),
           segments_(static_cast<sum_monoid::value_type*>(memory.segments)),
           stream_(plan.stream) {}
 
     void fold(std::int64_t segment) {
       const auto [begin, count] = columns_of(segment, job_.y.x.cols);
-      job_.functions.sum(job_.y.kernels.at(y_, begin), job_.y.kernels.at(dy_, begin), count,
-                         &segments_[segment]);
+      const elements part = job_.at(r_, begin);
+      job_.functions.sum(part.y, part.dy, count, &segments_[segment]);
     }
     void between() {
       auto total = sum_monoid::identity();
@@ -72,15 +53,13 @@ struct gradient_job {
     }
     void write(std::int64_t segment) const {
       const auto [begin, count] = columns_of(segment, job_.y.x.cols);
-      job_.functions.map(job_.y.kernels.at(y_, begin), job_.y.kernels.at(dy_, begin), count, sum_,
-                         job_.y.scale, {job_.y.kernels.result_at(dx_, begin), stream_});
+      const elements part = job_.at(r_, begin);
+      job_.functions.map(part.y, part.dy, count, sum_, job_.y.scale, {part.dx, stream_});
     }
 
    private:
     const gradient_job& job_;
-    const void* y_;
-    const void* dy_;
-    void* dx_;
+    std::int64_t r_;
     sum_monoid::value_type* segments_;
     bool stream_;
     double sum_ = 0;
