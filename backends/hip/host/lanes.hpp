@@ -60,7 +60,7 @@ template <int lanes>
 inline constexpr bool target_has_lanes = true;
 inline void stop_wrong_lanes() {}
 
-inline int lane_number() { return static_cast<int>(threadIdx.x) % simt::lanes(); }
+inline int lane_number() { return static_cast<int>(simt::lane()); }
 template <class T>
 T shuffle(T value, int from) {
   const std::byte* const values = simt::exchange(&value, sizeof(T));
@@ -73,14 +73,7 @@ T shuffle_xor(T value, int mask) {
 }
 inline void synchronize_warp() { simt::exchange(nullptr, 0); }
 
-inline std::uint64_t ballot(bool predicate) {
-  const std::byte* const values = simt::exchange(&predicate, sizeof(bool));
-  std::uint64_t mask = 0;
-  for (int lane = 0; lane < simt::lanes(); ++lane) {
-    mask |= std::uint64_t{values[lane * simt::place_bytes] != std::byte{0}} << lane;
-  }
-  return mask;
-}
+inline std::uint64_t ballot(bool predicate) { return simt::ballot(predicate); }
 
 /// As the hardware's instruction: results below 2^-126 are 0.
 inline float fast_exp2(float x) { return x < -126 ? 0.0F : std::exp2(x); }

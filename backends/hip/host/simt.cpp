@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#undef _FORTIFY_SOURCE  // its longjmp takes a jump to another stack for an error
-
 #include "simt.hpp"
 
 #include <algorithm>
-#include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -13,7 +10,6 @@
 #include <vector>
 
 #include <sys/mman.h>
-#include <ucontext.h>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
@@ -42,8 +38,39 @@ constexpr int most_threads = 1024;
 /// Where lanes of a wavefront wait for each other.
 enum class meeting { exchange, block, end };
 
-/// A stack and a place in the code. Made by makecontext, switched by setjmp, which makes no system
-/// calls.
+#if defined(__x86_64__)
+/// Pushes what a function must keep, leaves the stack's end in *from and goes on where `to` was left.
+/// It returns: lanes run the same code, so that the processor foretells to where. longjmp, of which
+/// it knows nothing, took twice as long.
+extern "C" void softfold_simt_switch(void** from, void* to);
+asm(R"(
+  .text
+  .p2align 4
+  .type softfold_simt_switch, @function
+softfold_simt_switch:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+  .size softfold_simt_switch, . - softfold_simt_switch
+)");
+constexpr std::size_t pushed_registers = 6;
+#else
+#error "kernels on the processor are for x86-64: a fiber's switch is written in its assembly"
+#endif
+
+/// A stack and a place in the code.
 class fiber {
  public:
   fiber() = default;
@@ -55,62 +82,59 @@ class fiber {
     }
   }
 
-  /// Prepares it to run entry(), which never returns.
-  void start(void (*entry)()) {
+  /// Prepares it to run entry(), which never returns. Stacks are a power of two apart: each begins
+  /// some cache lines further down than the last, or all lanes' frames would be in the same sets.
+  void start(void (*entry)(), int thread) {
     stack_ = mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (stack_ == MAP_FAILED) {
       stack_ = nullptr;
       fail("no memory for a lane's stack");
     }
-    ucontext_t own{};
-    ucontext_t caller{};
-    getcontext(&own);
-    own.uc_stack.ss_sp = stack_;
-    own.uc_stack.ss_size = stack_bytes;
-    own.uc_link = nullptr;
-    starting = {this, entry, &caller};
-    makecontext(&own, &fiber::run, 0);
-    swapcontext(&caller, &own);
+    constexpr std::size_t step = 13 * 64;
+    const std::size_t end = stack_bytes - static_cast<std::size_t>(thread % most_lanes) * step;
+    // As if entry() had called the switch, and had been called from nowhere.
+    auto** const top = reinterpret_cast<void**>(static_cast<std::byte*>(stack_) + end) - 2;
+    *top = reinterpret_cast<void*>(entry);
+    place_ = top - pushed_registers;
   }
 
   /// Leaves this one and goes on with another.
-  void switch_to(fiber& other) {
-    if (_setjmp(place_) == 0) {
-      _longjmp(other.place_, 1);
-    }
-  }
+  void switch_to(fiber& other) { softfold_simt_switch(&place_, other.place_); }
 
  private:
   static constexpr std::size_t stack_bytes = std::size_t{256} << 10;
 
-  struct start_arguments {
-    fiber* self;
-    void (*entry)();
-    ucontext_t* caller;
-  };
-  static thread_local start_arguments starting;
-
-  static void run() {
-    const start_arguments arguments = starting;
-    if (_setjmp(arguments.self->place_) == 0) {
-      setcontext(arguments.caller);
-    }
-    arguments.entry();
-  }
-
-  std::jmp_buf place_{};
+  void* place_ = nullptr;  ///< the end of what it pushed
   void* stack_ = nullptr;
 };
-
-thread_local fiber::start_arguments fiber::starting{};
 
 struct wavefront {
   int arrived = 0;
   meeting where = meeting::end;
   bool ended = false;
+  std::uint64_t ballots[2] = {};
   alignas(16) std::byte places[2][most_lanes * place_bytes];
 };
+
+int lanes_of_environment() {
+  const char* const text = std::getenv("SOFTFOLD_HIP_HOST_LANES");
+  if (text == nullptr || std::string_view(text) == "64") {
+    return 64;
+  }
+  if (std::string_view(text) != "32") {
+    std::fprintf(stderr, "softfold: SOFTFOLD_HIP_HOST_LANES is %s; expected 32 or 64\n", text);
+    std::abort();
+  }
+  return 32;
+}
+
+const int width = lanes_of_environment();
+const int width_bits = width == 64 ? 6 : 5;
+
+class block_runner;
+/// The thread's, where it has run a block.
+constinit thread_local block_runner* running = nullptr;
 
 /// A thread's lanes. They outlive blocks: their fibers are made once.
 class block_runner {
@@ -118,13 +142,12 @@ class block_runner {
   block_runner() : fibers_(std::make_unique<fiber[]>(most_threads)), waves_(most_threads) {}
 
   void run(int threads, const std::function<void()>& body) {
-    const int width = lanes();
     if (threads % width != 0 || threads > most_threads) {
       fail("a block must be of whole wavefronts and of at most 1024 threads");
     }
     body_ = &body;
     for (; started_ < threads; ++started_) {
-      fibers_[static_cast<std::size_t>(started_)].start([] { runner().serve(); });
+      fibers_[static_cast<std::size_t>(started_)].start([] { running->serve(); }, started_);
     }
     const int waves = threads / width;
     for (int w = 0; w < waves; ++w) {
@@ -132,14 +155,14 @@ class block_runner {
     }
     // From barrier to barrier, in turns from both ends: a missing barrier shows in one of them.
     bool forward = true;
-    for (int running = waves; running > 0; forward = !forward) {
+    for (int unfinished = waves; unfinished > 0; forward = !forward) {
       for (int i = 0; i < waves; ++i) {
         const int w = forward ? i : waves - 1 - i;
         wavefront& wave = waves_[static_cast<std::size_t>(w)];
         if (!wave.ended) {
           go_to(scheduler_, w * width);
           wave.ended = wave.where == meeting::end;
-          running -= wave.ended ? 1 : 0;
+          unfinished -= wave.ended ? 1 : 0;
         }
       }
     }
@@ -147,7 +170,6 @@ class block_runner {
 
   /// Waits for the other lanes of the wavefront; and, but at an exchange, for the block's others.
   void meet(meeting where) {
-    const int width = lanes();
     const int thread = static_cast<int>(threadIdx.x);
     wavefront& wave = own_wave();
     if (wave.arrived == 0) {
@@ -171,15 +193,21 @@ class block_runner {
   }
 
   const std::byte* exchange(const void* value, std::size_t size) {
-    // Two sets of places take turns: lanes may be one exchange ahead.
-    const std::size_t thread = threadIdx.x;
-    const int set = sets_[thread] ^= 1;
-    std::byte* const places = own_wave().places[set];
+    std::byte* const places = own_wave().places[next_set()];
     if (size > 0) {
-      std::memcpy(places + thread % static_cast<std::size_t>(lanes()) * place_bytes, value, size);
+      std::memcpy(places + static_cast<std::size_t>(lane() * place_bytes), value, size);
     }
     meet(meeting::exchange);
     return places;
+  }
+
+  std::uint64_t ballot(bool predicate) {
+    wavefront& wave = own_wave();
+    const unsigned set = next_set();
+    std::uint64_t& votes = wave.ballots[set];
+    votes = (wave.arrived == 0 ? 0 : votes) | std::uint64_t{predicate} << lane();
+    meet(meeting::exchange);
+    return votes;
   }
 
   bool any_of_block(bool predicate) {
@@ -193,10 +221,7 @@ class block_runner {
     return any_;
   }
 
-  static block_runner& runner() {
-    thread_local block_runner own;
-    return own;
-  }
+  static unsigned lane() { return threadIdx.x % static_cast<unsigned>(width); }
 
  private:
   /// What each lane's fiber does.
@@ -207,7 +232,9 @@ class block_runner {
     }
   }
 
-  wavefront& own_wave() { return waves_[threadIdx.x / static_cast<unsigned>(lanes())]; }
+  wavefront& own_wave() { return waves_[threadIdx.x >> width_bits]; }
+  /// Two sets of places take turns: lanes may be one exchange ahead.
+  unsigned next_set() { return sets_[threadIdx.x] ^= 1; }
 
   void go_to(fiber& from, int thread) {
     threadIdx.x = static_cast<unsigned>(thread);
@@ -219,28 +246,11 @@ class block_runner {
   fiber scheduler_;
   const std::function<void()>* body_ = nullptr;
   int started_ = 0;
-  int sets_[most_threads] = {};
+  unsigned sets_[most_threads] = {};
   bool any_ = false;
 };
 
-int lanes_of_environment() {
-  const char* const text = std::getenv("SOFTFOLD_HIP_HOST_LANES");
-  if (text == nullptr || std::string_view(text) == "64") {
-    return 64;
-  }
-  if (std::string_view(text) != "32") {
-    std::fprintf(stderr, "softfold: SOFTFOLD_HIP_HOST_LANES is %s; expected 32 or 64\n", text);
-    std::abort();
-  }
-  return 32;
-}
-
 }  // namespace
-
-int lanes() {
-  static const int value = lanes_of_environment();
-  return value;
-}
 
 void run_block(std::int64_t block, std::int64_t blocks, int threads, std::size_t bytes,
                const std::function<void()>& body) {
@@ -250,18 +260,23 @@ void run_block(std::int64_t block, std::int64_t blocks, int threads, std::size_t
   std::memset(shared, 0xff, bytes);  // NaN: nothing may depend on what the last block left
   unsigned char* const end = shared + bytes;
   std::memset(end, guard, guard_bytes);
-  block_runner::runner().run(threads, body);
+  thread_local block_runner own;
+  running = &own;
+  own.run(threads, body);
   if (std::any_of(end, end + guard_bytes, [](unsigned char byte) { return byte != guard; })) {
     fail("something was written beyond the block's shared memory");
   }
 }
 
+int lanes() { return width; }
+unsigned lane() { return block_runner::lane(); }
 unsigned char* shared_memory() { return shared; }
 const std::byte* exchange(const void* value, std::size_t size) {
-  return block_runner::runner().exchange(value, size);
+  return running->exchange(value, size);
 }
-void synchronize_block() { block_runner::runner().meet(meeting::block); }
-bool any_of_block(bool predicate) { return block_runner::runner().any_of_block(predicate); }
+std::uint64_t ballot(bool predicate) { return running->ballot(predicate); }
+void synchronize_block() { running->meet(meeting::block); }
+bool any_of_block(bool predicate) { return running->any_of_block(predicate); }
 
 }  // namespace simt
 }  // namespace SOFTFOLD_BACKEND

@@ -32,6 +32,8 @@ inline constexpr std::size_t shared_bytes = 65536;
 
 /// Of a wavefront: 64, or what SOFTFOLD_HIP_HOST_LANES says, 32 or 64.
 int lanes();
+/// The running one's number in its wavefront.
+unsigned lane();
 
 /// Runs `body` for each lane of a block.
 void run_block(std::int64_t block, std::int64_t blocks, int threads, std::size_t shared,
@@ -44,6 +46,8 @@ unsigned char* shared_memory();
 /// lane's next call.
 inline constexpr int place_bytes = 16;
 const std::byte* exchange(const void* value, std::size_t size);
+/// Bit i is the predicate of the wavefront's lane i; all lanes call it.
+std::uint64_t ballot(bool predicate);
 /// All lanes of the block call it.
 void synchronize_block();
 /// Whether the predicate of some lane of the block is true. All call it.
