@@ -77,9 +77,11 @@ template <element T>
     }
     return sum;
   };
+  const auto largest_as_it_is = static_cast<long double>(result.lse);
+  long double log_of_sum = 0;
   if (std::isfinite(result.lse)) {
-    const auto largest = static_cast<long double>(result.lse);
-    result.lse = static_cast<double>(largest + std::log(sum_below(largest, 1)));
+    log_of_sum = std::log(sum_below(largest_as_it_is, 1));
+    result.lse = static_cast<double>(largest_as_it_is + log_of_sum);
   }
   if (!valid || std::isnan(at(ranked[0]))) {
     return nothing(nan, -1);
@@ -88,9 +90,7 @@ template <element T>
     return nothing(nan, ranked[0]);
   }
   const auto raw = [&](std::int64_t token) {
-    const auto largest = static_cast<long double>(at(ranked[0]));
-    return static_cast<double>(static_cast<long double>(at(token)) - largest -
-                               std::log(sum_below(largest, 1)));
+    return static_cast<double>(static_cast<long double>(at(token)) - largest_as_it_is - log_of_sum);
   };
   if (p.temperature == 0) {
     result.token = ranked[0];

@@ -74,7 +74,7 @@ device_properties properties(int device) {
   check(hipGetDeviceProperties(&p, device), "hipGetDeviceProperties");
 #ifdef SOFTFOLD_HIP_ON_HOST
   const std::string target = "host";
-  p.warpSize = simt::lanes();
+  p.warpSize = simt::width;
   p.sharedMemPerBlock = simt::shared_bytes;
 #else
   std::string target = p.gcnArchName;  // "gfx90a:sramecc+:xnack-"

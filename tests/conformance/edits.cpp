@@ -400,8 +400,9 @@ TEST_SUITE("edits") {
     }
     for (const edit_spec& edit : {all_edits[0], all_edits[1], all_edits[3]}) {
       if (!reduced) {  // more than a GPU holds at once
-        check_removals<In>(q, edit,
-                           {.rows = sizeof(In) == 2 ? 57 : 33, .cols = 151936, .seed = 14});
+        check_removals<In>(
+            q, edit,
+            {.rows = rows_for_gpus(sizeof(In) == 2 ? 57 : 33), .cols = 151936, .seed = 14});
       }
     }
   }

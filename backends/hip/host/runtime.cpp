@@ -19,8 +19,8 @@ int device_count() { return 1; }
 
 device_properties properties(int /*device*/) {
   return {.name = "processor",
-          .architecture = "host wavefronts of " + std::to_string(simt::lanes()),
-          .lanes = simt::lanes(),
+          .architecture = "host wavefronts of " + std::to_string(simt::width),
+          .lanes = simt::width,
           .multiprocessors = 4,
           .cluster_blocks = 0,
           .shared_bytes = simt::shared_bytes,

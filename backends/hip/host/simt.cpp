@@ -22,6 +22,24 @@ constinit thread_local dimension gridDim{};
 namespace simt {
 namespace {
 
+int lanes_of_environment() {
+  const char* const text = std::getenv("SOFTFOLD_HIP_HOST_LANES");
+  if (text == nullptr || std::string_view(text) == "64") {
+    return 64;
+  }
+  if (std::string_view(text) != "32") {
+    std::fprintf(stderr, "softfold: SOFTFOLD_HIP_HOST_LANES is %s; expected 32 or 64\n", text);
+    std::abort();
+  }
+  return 32;
+}
+
+}  // namespace
+
+const int width = lanes_of_environment();
+
+namespace {
+
 /// Bytes behind a launch's shared memory that no kernel may write.
 constexpr std::size_t guard_bytes = 4096;
 constexpr unsigned char guard = 0xa5;
@@ -39,9 +57,9 @@ constexpr int most_threads = 1024;
 enum class meeting { exchange, block, end };
 
 #if defined(__x86_64__)
-/// Pushes what a function must keep, leaves the stack's end in *from and goes on where `to` was left.
-/// It returns: lanes run the same code, so that the processor foretells to where. longjmp, of which
-/// it knows nothing, took twice as long.
+/// Pushes what a function must keep, leaves the stack's end in *from and goes on where `to` was
+/// left. It returns: lanes run the same code, so that the processor foretells to where. longjmp, of
+/// which it knows nothing, took twice as long.
 extern "C" void softfold_simt_switch(void** from, void* to);
 asm(R"(
   .text
@@ -117,19 +135,6 @@ struct wavefront {
   alignas(16) std::byte places[2][most_lanes * place_bytes];
 };
 
-int lanes_of_environment() {
-  const char* const text = std::getenv("SOFTFOLD_HIP_HOST_LANES");
-  if (text == nullptr || std::string_view(text) == "64") {
-    return 64;
-  }
-  if (std::string_view(text) != "32") {
-    std::fprintf(stderr, "softfold: SOFTFOLD_HIP_HOST_LANES is %s; expected 32 or 64\n", text);
-    std::abort();
-  }
-  return 32;
-}
-
-const int width = lanes_of_environment();
 const int width_bits = width == 64 ? 6 : 5;
 
 class block_runner;
@@ -221,8 +226,6 @@ class block_runner {
     return any_;
   }
 
-  static unsigned lane() { return threadIdx.x % static_cast<unsigned>(width); }
-
  private:
   /// What each lane's fiber does.
   [[noreturn]] void serve() {
@@ -268,8 +271,6 @@ void run_block(std::int64_t block, std::int64_t blocks, int threads, std::size_t
   }
 }
 
-int lanes() { return width; }
-unsigned lane() { return block_runner::lane(); }
 unsigned char* shared_memory() { return shared; }
 const std::byte* exchange(const void* value, std::size_t size) {
   return running->exchange(value, size);

@@ -30,10 +30,10 @@ namespace simt {
 /// Of a block's shared memory, as on AMD GPUs.
 inline constexpr std::size_t shared_bytes = 65536;
 
-/// Of a wavefront: 64, or what SOFTFOLD_HIP_HOST_LANES says, 32 or 64.
-int lanes();
+/// Lanes of a wavefront: 64, or what SOFTFOLD_HIP_HOST_LANES says, 32 or 64.
+extern const int width;
 /// The running one's number in its wavefront.
-unsigned lane();
+inline unsigned lane() { return threadIdx.x & (static_cast<unsigned>(width) - 1); }
 
 /// Runs `body` for each lane of a block.
 void run_block(std::int64_t block, std::int64_t blocks, int threads, std::size_t shared,
