@@ -9,6 +9,7 @@
 /// which order the parts come together.
 #pragma once
 
+#include <core/compensated_sum.hpp>
 #include <core/sampling.hpp>
 
 #include <softfold/config.hpp>
@@ -434,20 +435,6 @@ SOFTFOLD_HD inline double sum_of_tile(double (&packets)[tile_packets]) {
   return packets[0];
 }
 
-/// Sums of tiles, added in ascending order, with the additions' rounding errors beside. What is
-/// infinite becomes NaN.
-struct tile_sum {
-  double value = 0;
-  double lost = 0;
-
-  SOFTFOLD_HD void add(double tile) {
-    const double total = value + tile;
-    const double back = total - value;
-    lost += (value - (total - back)) + (tile - back);
-    value = total;
-  }
-};
-
 /// Where exp(y) is neither 0 nor infinite.
 template <class A>
 inline constexpr A lowest_exponent = sizeof(A) == 4 ? A(-110) : A(-760);
@@ -476,10 +463,10 @@ struct row_gradient {
   A high = 0;  ///< the sum, in two parts
   A low = 0;
 
-  SOFTFOLD_HD static row_gradient of(A scale, const tile_sum& sum) {
+  SOFTFOLD_HD static row_gradient of(A scale, const compensated_sum& sum) {
     row_gradient r;
     r.scale = scale;
-    const double whole = sum.value + sum.lost;
+    const double whole = sum.total();
     r.high = static_cast<A>(whole);
     if constexpr (sizeof(A) == 4) {
       r.low = static_cast<A>(whole - r.high);
@@ -504,7 +491,7 @@ struct row_gradient {
 template <class A, class Y, class Dy>
 SOFTFOLD_HD inline row_gradient<A> gradient_of(bool log, A scale, std::int64_t cols, const Y& y,
                                                const Dy& dy) {
-  tile_sum sum;
+  compensated_sum sum;  // tiles, in ascending order
   for (std::int64_t begin = 0; begin < cols; begin += tile_columns) {
     double packets[tile_packets];
     for (int p = 0; p < tile_packets; ++p) {

@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(reader_threads)
   if (row >= rows) {
     return;
   }
-  core::reproducible::tile_sum whole;
+  core::compensated_sum whole;
   for (std::int64_t first = 0; first < tiles; first += lanes) {
     const std::int64_t own = first + threadIdx.x % lanes;
     const double sum = own < tiles ? sums[row * tiles + own] : 0;

@@ -260,7 +260,7 @@ bool fold_segment(const Source& x, std::int64_t n, double scale, typename Source
   beside.finish((n + V::lanes - 1) / V::lanes * V::lanes);
   state->max = largest;
   state->origin = origin;
-  state->sum = total.value + total.lost;
+  state->sum = total.total();
   state->one_origin = one_origin;
   return state->sum < static_cast<double>(infinity<float>);
 }
@@ -325,7 +325,7 @@ struct fold_kernels {
         add(total, fold_block<false, false>(part, count, e, none, none, nothing_beside{}).sum);
       }
     });
-    return total.value + total.lost;
+    return total.total();
   }
 };
 

@@ -72,14 +72,6 @@ struct log_softmax_gradient {
   }
 };
 
-/// Knuth's two-sum. A sum that overflows becomes NaN with its rounding error.
-SOFTFOLD_INLINE void add_signed(compensated_sum& sum, double term) {
-  const double total = sum.value + term;
-  const double back = total - sum.value;
-  sum.lost += (sum.value - (total - back)) + (term - back);
-  sum.value = total;
-}
-
 template <class T, class Out, template <class> class Gradient>
 struct gradient_kernels {
   using A = arithmetic_t<T>;
@@ -127,7 +119,7 @@ struct gradient_kernels {
     compensated_sum total;
     for (std::int64_t begin = 0; begin < n; begin += block_columns) {
       const std::int64_t end = n - begin < block_columns ? n : begin + block_columns;
-      add_signed(total, static_cast<double>(sum_of_block(from, begin, end)));
+      total.add(static_cast<double>(sum_of_block(from, begin, end)));
     }
     return total;
   }
@@ -173,7 +165,7 @@ struct gradient_kernels {
     const A scale = static_cast<A>(rows->scale);
     for (std::int64_t r = 0; r < rows->rows; ++r) {
       const compensated_sum sum = sum_of(y, dy, n);
-      map_row(y, dy, n, static_cast<A>(sum.value + sum.lost), scale, dx, false);
+      map_row(y, dy, n, static_cast<A>(sum.total()), scale, dx, false);
       y += rows->y_stride;
       dy += rows->dy_stride;
       dx += rows->dx_stride;

@@ -483,7 +483,10 @@ class reproducible_fold {
     const V most =
         max(max(max(v[0], v[1]), max(v[2], v[3])), max(max(v[4], v[5]), max(v[6], v[7])));
     if (V::bits(greater(most, limit_)) != 0) [[unlikely]] {
-      if (!raise(most.reduce_max())) {
+      if (anchor_ == no_anchor && are_near_zero(most)) {
+        anchor_ = 0;
+        limit_ = V(limit_of(0));
+      } else if (!raise(most.reduce_max())) {
         return false;
       }
     }
@@ -516,6 +519,12 @@ class reproducible_fold {
     sums_[blocks_] = sums_of_packets(v);
     ++blocks_;
     return true;
+  }
+
+  /// Whether the anchor is 0, which the terms begin with: of most rows.
+  SOFTFOLD_INLINE bool are_near_zero(V most) const {
+    return V::bits(greater(most, V(limit_of(0)))) == 0 &&
+           V::bits(greater(most, V(limit_of(-1)))) != 0;
   }
 
   /// The anchor for elements up to that one.

@@ -102,7 +102,7 @@ bool scan_in_order(const scan_order<T, Out, reverse>& at, const scan_segment& se
     const std::int64_t left = n - i;
     const V x = left >= V::lanes ? at.load(i) : at.load(i, static_cast<int>(left), form.nothing);
     const V sums = prefix_sums<1>(form.exp(x));
-    const double sum = total.value + total.lost;
+    const double sum = total.total();
     const V all = sums + V(static_cast<A>(sum));
     if (!any) [[unlikely]] {
       const unsigned inside = left >= V::lanes ? ~0U : (1U << left) - 1U;

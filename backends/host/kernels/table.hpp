@@ -5,6 +5,8 @@
 /// that are compiled for a wide instruction set must not emit code that others may link to.
 #pragma once
 
+#include <core/compensated_sum.hpp>
+
 #include <softfold/config.hpp>
 #include <softfold/sample_state.hpp>
 
@@ -58,11 +60,7 @@ struct power_limits<double> {
   static constexpr double far = 4096;
 };
 
-/// The sum of many terms, with the rounding errors of the additions carried along.
-struct compensated_sum {
-  double value = 0;
-  double lost = 0;
-};
+using core::compensated_sum;
 
 /// A number as a part that is exact and a small rest.
 struct split_number {

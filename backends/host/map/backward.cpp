@@ -14,7 +14,7 @@ namespace {
 struct gradient_job : gradient_source {
   using gradient_source::gradient_source;
 
-  static constexpr std::size_t segment_bytes = sizeof(sum_monoid::value_type);
+  static constexpr std::size_t segment_bytes = sizeof(compensated_sum);
 
   [[nodiscard]] static bool takes_short_rows() { return true; }
   void short_rows(std::int64_t begin, std::int64_t end) const {
@@ -36,7 +36,7 @@ struct gradient_job : gradient_source {
     row(const gradient_job& job, const plan& plan, std::int64_t r, const row_memory& memory)
         : job_(job),
           r_(r),
-          segments_(static_cast<sum_monoid::value_type*>(memory.segments)),
+          segments_(static_cast<compensated_sum*>(memory.segments)),
           stream_(plan.stream) {}
 
     void fold(std::int64_t segment) {
@@ -45,11 +45,11 @@ struct gradient_job : gradient_source {
       job_.functions.sum(part.y, part.dy, count, &segments_[segment]);
     }
     void between() {
-      auto total = sum_monoid::identity();
+      compensated_sum total;
       for (std::int64_t i = 0; i < segments_of(job_.y.x.cols); ++i) {
-        total = sum_monoid::combine(total, segments_[i]);
+        total = core::compensated_monoid::combine(total, segments_[i]);
       }
-      sum_ = total.value + total.lost;
+      sum_ = total.total();
     }
     void write(std::int64_t segment) const {
       const auto [begin, count] = columns_of(segment, job_.y.x.cols);
@@ -60,7 +60,7 @@ struct gradient_job : gradient_source {
    private:
     const gradient_job& job_;
     std::int64_t r_;
-    sum_monoid::value_type* segments_;
+    compensated_sum* segments_;
     bool stream_;
     double sum_ = 0;
   };

@@ -32,7 +32,7 @@ struct gradient_job : gradient_source {
     }
     void between() {
       constexpr std::int64_t columns = core::reproducible::tile_columns;
-      core::reproducible::tile_sum sum;
+      core::compensated_sum sum;
       for (std::int64_t i = 0; i < (job_.y.x.cols + columns - 1) / columns; ++i) {
         sum.add(tiles_[i]);
       }
@@ -51,7 +51,7 @@ struct gradient_job : gradient_source {
    private:
     template <class A>
     [[nodiscard]] reproducible_gradient_row numbers_of(
-        const core::reproducible::tile_sum& sum) const {
+        const core::compensated_sum& sum) const {
       const auto found = core::reproducible::row_gradient<A>::of(static_cast<A>(job_.y.scale), sum);
       return {.scale = static_cast<double>(found.scale),
               .high = static_cast<double>(found.high),

@@ -46,19 +46,6 @@ int input_type_of(dtype type);
 
 typed_kernels kernels_for(const kernel_table& table, dtype in, dtype out);
 
-/// Sums with the rounding errors of their additions, under addition.
-struct sum_monoid {
-  using value_type = compensated_sum;
-  static constexpr value_type identity() { return {}; }
-  /// Knuth's two-sum.
-  static constexpr value_type combine(const value_type& a, const value_type& b) {
-    const double total = a.value + b.value;
-    const double back = total - a.value;
-    return {total, a.lost + b.lost + ((a.value - (total - back)) + (b.value - back))};
-  }
-};
-static_assert(core::monoid<sum_monoid>);
-
 /// The state of a whole row, of any kind.
 struct row_state {
   enum class kind : std::uint8_t {

@@ -5,6 +5,7 @@
 
 #include "lanes.hpp"
 
+#include <core/compensated_sum.hpp>
 #include <core/problem.hpp>
 #include <core/real_types.hpp>
 #include <core/typed_memory.hpp>
@@ -19,33 +20,6 @@ namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
 namespace kokkos_backend {
 
-/// A sum as sum + lost. One that is not finite becomes NaN.
-struct term_sum {
-  double sum = 0;
-  double lost = 0;
-
-  /// Knuth's two-sum.
-  KOKKOS_FUNCTION void add(double term) {
-    const double next = sum + term;
-    const double back = next - sum;
-    lost += (sum - (next - back)) + (term - back);
-    sum = next;
-  }
-};
-
-struct sum_monoid {
-  using value_type = term_sum;
-
-  KOKKOS_FUNCTION static value_type identity() { return {}; }
-  KOKKOS_FUNCTION static value_type combine(const value_type& a, const value_type& b) {
-    value_type r = a;
-    r.add(b.sum);
-    r.lost += b.lost;
-    return r;
-  }
-};
-static_assert(core::monoid<sum_monoid>);
-
 template <class T>
 struct gradient_rows {
   using A = core::arithmetic_t<T>;
@@ -57,12 +31,12 @@ struct gradient_rows {
   KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t r) const {
     const T* const y = static_cast<const T*>(p.y.data) + r * p.y.stride;
     const T* const dy = static_cast<const T*>(p.dy.data) + r * p.dy.stride;
-    const auto terms =
-        lanes.template reduce<sum_monoid>(p.y.cols, [&](std::int64_t i, term_sum& all) {
+    const auto terms = lanes.template reduce<core::compensated_monoid>(
+        p.y.cols, [&](std::int64_t i, core::compensated_sum& all) {
           const A gradient = static_cast<A>(dy[i]);
           all.add(p.log ? gradient : static_cast<A>(y[i]) * gradient);
         });
-    const A total = static_cast<A>(terms.sum + terms.lost);
+    const A total = static_cast<A>(terms.total());
     const A nan = std::numeric_limits<A>::quiet_NaN();
     const A sum = total - total == A{0} ? total : nan;
     const A s = static_cast<A>(p.scale);

@@ -135,7 +135,7 @@ struct reproducible_gradients {
     const T* const y = static_cast<const T*>(p.y.data) + r * p.y.stride;
     const T* const dy = static_cast<const T*>(p.dy.data) + r * p.dy.stride;
     auto* const packets = static_cast<double*>(lanes.memory);
-    definition::tile_sum sum;
+    core::compensated_sum sum;
     for (std::int64_t tile = 0; tile < p.y.cols; tile += definition::tile_columns) {
       lanes.each(definition::tile_packets, [&](std::int64_t packet) {
         double t[definition::packet_columns];

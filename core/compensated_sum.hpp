@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// A sum of f64 numbers that keeps what the additions round off.
+#pragma once
+
+#include <core/monoid.hpp>
+
+#include <softfold/config.hpp>
+
+namespace softfold::core {
+
+/// value + lost. What is infinite or NaN makes `lost` NaN.
+struct compensated_sum {
+  double value = 0;
+  double lost = 0;
+
+  /// Knuth's two-sum: terms of any size and order.
+  SOFTFOLD_HD constexpr SOFTFOLD_ALWAYS_INLINE void add(double term) {
+    const double total = value + term;
+    const double back = total - value;
+    lost += (value - (total - back)) + (term - back);
+    value = total;
+  }
+  [[nodiscard]] SOFTFOLD_HD constexpr SOFTFOLD_ALWAYS_INLINE double total() const {
+    return value + lost;
+  }
+};
+
+struct compensated_monoid {
+  using value_type = compensated_sum;
+
+  SOFTFOLD_HD static constexpr value_type identity() { return {}; }
+  SOFTFOLD_HD static constexpr value_type combine(value_type a, const value_type& b) {
+    a.lost += b.lost;
+    a.add(b.value);
+    return a;
+  }
+};
+static_assert(monoid<compensated_monoid>);
+
+}  // namespace softfold::core
