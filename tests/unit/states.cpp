@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The laws on the states of core: (max, sum), attention's, a scan's, sorted lists of a run-time
-// length, and sampling's.
+// length, sampling's, and sums.
 #include <core/attention.hpp>
+#include <core/compensated_sum.hpp>
 #include <core/monoid.hpp>
 #include <core/reference.hpp>
 #include <core/sample_state.hpp>
@@ -218,6 +219,24 @@ struct attention_kind {
   }
 };
 
+struct sum_kind {
+  using real = double;
+  using state = core::compensated_sum;
+  core::compensated_monoid monoid;
+
+  [[nodiscard]] std::optional<state> fold(const std::vector<double>& row,
+                                          const columns& part) const {
+    state s = monoid.identity();
+    for (const auto column : part) {
+      s.add(row[static_cast<std::size_t>(column)]);
+    }
+    return s;
+  }
+  [[nodiscard]] std::string wrong(const state& s, const std::vector<double>& row, int) const {
+    return wrong_sum(s.total(), row, 16);
+  }
+};
+
 static_assert(core::monoid<core::max_sum_monoid<float>>);
 static_assert(core::monoid<list_monoid<float, 6>>);
 
@@ -226,6 +245,8 @@ static_assert(core::monoid<list_monoid<float, 6>>);
 TEST_SUITE_BEGIN("states");
 
 TEST_CASE_TEMPLATE("the laws: (max, sum)", T, float, double) { check_laws(max_sum_kind<T>{}, 11); }
+
+TEST_CASE("the laws: sums") { check_laws(sum_kind{}, 32); }
 
 TEST_CASE("the laws: a scan's states") {
   for (const double scale : {1.0, 0.37, 0.0}) {
