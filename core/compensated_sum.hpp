@@ -3,6 +3,7 @@
 /// A sum of f64 numbers that keeps what the additions round off.
 #pragma once
 
+#include <core/always_inline.hpp>
 #include <core/monoid.hpp>
 
 #include <softfold/config.hpp>

@@ -5,12 +5,11 @@
 /// margin.
 #pragma once
 
+#include <core/always_inline.hpp>
+
 #include <softfold/config.hpp>
 
 #include <cstdint>
-
-/// For what the kernels of an instruction set call, too: code for it must not be shared.
-#define SOFTFOLD_ALWAYS_INLINE inline __attribute__((always_inline))
 
 namespace softfold::core {
 
