@@ -12,6 +12,7 @@
 #include <backends/host/kernels/race.hpp>
 #include <backends/host/kernels/reproducible.hpp>
 #include <backends/host/kernels/reproducible_gradient.hpp>
+#include <backends/host/kernels/reproducible_short.hpp>
 #include <backends/host/kernels/sampling.hpp>
 #include <backends/host/kernels/scan.hpp>
 #include <backends/host/kernels/select.hpp>
@@ -77,6 +78,10 @@ constexpr output_kernels output_kernels_of() {
       .reproducible_scaled = reproducible_output<T, Out>::scaled,
       .reproducible_fold_and_stream = reproducible_output<T, Out>::fold_and_stream,
       .reproducible_log_softmax = reproducible_output<T, Out>::log_softmax,
+      .reproducible_short_softmax = reproducible_short_kernel<T, Out, short_result::softmax>(),
+      .reproducible_short_log_softmax =
+          reproducible_short_kernel<T, Out, short_result::log_softmax>(),
+      .reproducible_short_logsumexp = reproducible_short_kernel<T, A, short_result::logsumexp>(),
       .softmax_gradient = gradient_functions_of<gradient_kernels<T, Out, softmax_gradient>,
                                                 reproducible_gradient<T, Out, false>>(),
       .log_softmax_gradient = gradient_functions_of<gradient_kernels<T, Out, log_softmax_gradient>,

@@ -106,6 +106,23 @@ SOFTFOLD_INLINE void transpose(V (&tile)[count]) {
   }
 }
 
+/// Lane i of the result is rows[i]'s lanes, brought together in the same order for every row. The
+/// rows are overwritten.
+template <unsigned count, class V, class F>
+SOFTFOLD_INLINE V across(V (&rows)[count], const F& f) {
+  static_assert(static_cast<int>(count) == V::lanes);
+#pragma GCC unroll 4
+  for (int half = V::lanes / 2; half > 0; half /= 2) {
+#pragma GCC unroll 8
+    for (int i = 0; i < half; ++i) {
+      V low, high;
+      interleave_lanes<V::lanes>(rows[i].v, rows[i + half].v, low.v, high.v);
+      rows[i] = f(low, high);
+    }
+  }
+  return rows[0];
+}
+
 }  // namespace
 }  // namespace host
 }  // namespace SOFTFOLD_BACKEND

@@ -34,6 +34,13 @@ inline constexpr double ln2_of_limits = 0.6931471805599453;
 /// No packet of terms up to this power reaches the place above the anchor's.
 inline constexpr double highest_power = 28.4;
 
+/// The highest element that has room at an anchor.
+template <class A, bool scaled>
+SOFTFOLD_INLINE A highest_element(std::int32_t anchor, A scale) {
+  const double z = (32.0 * anchor + highest_power) * ln2_of_limits;
+  return static_cast<A>(scaled ? z / static_cast<double>(scale) : z);
+}
+
 template <class A>
 struct float_words {
   typedef typename definition::format<A>::bits type __attribute__((vector_size(sizeof(vec<A>))));
@@ -238,6 +245,23 @@ SOFTFOLD_INLINE V sums_of_packets(V (&v)[block_vectors]) {
 template <class Keys, class V>
 struct place_words;
 
+/// The digits of f32 sums, of two in each key, that a word of the place ending at `upper_end` and
+/// the word below it have. A shift by 64 or more gives 0. A number of the place above gets into a
+/// place's word, too, 32 bits further up and cut off: that is taken out in the end.
+template <class Keys>
+SOFTFOLD_INLINE void add_digits_of(vec<float> sums, Keys upper_end, Keys& upper, Keys& lower) {
+  const Keys lower_end = upper_end - 32U;
+  const Keys both = reinterpret_cast<Keys>(sums.v);
+  const Keys even = (both & 0x7fffffU) | 0x800000U;
+  const Keys odd = ((both >> 32) & 0x7fffffU) | 0x800000U;
+  const Keys even_power = (both & 0x7f800000U) >> 23;
+  const Keys odd_power = both >> 55;
+  upper += shifted_left(even, even_power - upper_end);
+  upper += shifted_left(odd, odd_power - upper_end);
+  lower += shifted_left(even, even_power - lower_end);
+  lower += shifted_left(odd, odd_power - lower_end);
+}
+
 /// In each lane's 32 bits the anchor's place is 6, as `held >> 28` tells; below 3 is no account.
 template <class Keys>
 struct place_words<Keys, vec<float>> {
@@ -253,19 +277,8 @@ struct place_words<Keys, vec<float>> {
       Keys upper{};
       Keys lower{};
       const Keys upper_end = Keys{} + 32U * static_cast<unsigned>(place);
-      const Keys lower_end = upper_end - 32U;
       for (int i = 0; i < count; ++i) {
-        const Keys both = reinterpret_cast<Keys>(sums[i].v);
-        const Keys even = (both & 0x7fffffU) | 0x800000U;
-        const Keys odd = ((both >> 32) & 0x7fffffU) | 0x800000U;
-        const Keys even_power = (both & 0x7f800000U) >> 23;
-        const Keys odd_power = both >> 55;
-        // A shift by 64 or more gives 0. A number of the place above gets into a place's word, too,
-        // 32 bits further up and cut off: that is taken out in the end.
-        upper += shifted_left(even, even_power - upper_end);
-        upper += shifted_left(odd, odd_power - upper_end);
-        lower += shifted_left(even, even_power - lower_end);
-        lower += shifted_left(odd, odd_power - lower_end);
+        add_digits_of(sums[i], upper_end, upper, lower);
         const words bits = reinterpret_cast<words>(sums[i].v);
         const words from_lower = bits - 0x30000000U;
         highest = bits > highest ? bits : highest;
@@ -560,8 +573,7 @@ class reproducible_fold {
     return true;
   }
   SOFTFOLD_INLINE A limit_of(std::int32_t anchor) const {
-    const double z = (32.0 * anchor + highest_power) * ln2_of_limits;
-    return static_cast<A>(scaled ? z / static_cast<double>(scale_) : z);
+    return highest_element<A, scaled>(anchor, scale_);
   }
 
   static constexpr std::int32_t no_anchor = -(1 << 20);

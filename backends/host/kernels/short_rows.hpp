@@ -213,21 +213,6 @@ class short_row_writer {
     best = across(maxima, [](V a, V b) { return max(a, b); });
   }
 
-  /// Lane i of the result is rows[i]'s lanes, brought together in the same order for every row.
-  template <class F>
-  static SOFTFOLD_INLINE V across(V (&rows)[static_cast<unsigned>(V::lanes)], const F& f) {
-#pragma GCC unroll 4
-    for (int half = V::lanes / 2; half > 0; half /= 2) {
-#pragma GCC unroll 8
-      for (int i = 0; i < half; ++i) {
-        V low, high;
-        interleave_lanes<V::lanes>(rows[i].v, rows[i + half].v, low.v, high.v);
-        rows[i] = f(low, high);
-      }
-    }
-    return rows[0];
-  }
-
   /// One row with a given form, whose exponentials are relative to 2^origin and to the element m.
   /// log(v, log_sum) is an element's log-probability, log_sum being relative to m.
   template <class Form, class Log>

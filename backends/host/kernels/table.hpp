@@ -153,6 +153,8 @@ struct short_rows {
   double empty_value = 0;  ///< for each element of a row with nothing above -infinity
 };
 
+inline constexpr std::int64_t most_reproducible_rows = 64;
+
 /// A segment of a row whose prefixes are wanted: what came before it, and what is known of its
 /// ends.
 struct scan_segment {
@@ -388,6 +390,11 @@ struct output_kernels {
                                        const reproducible_scaling* scaling, void* y);
   void (*reproducible_log_softmax)(const void* x, std::int64_t n, const reproducible_row* row,
                                    destination y);
+  /// Of at most most_reproducible_rows short rows. Returns a bit for each that is left undone, for
+  /// the general way. Null if there is no such kernel.
+  std::uint64_t (*reproducible_short_softmax)(const short_rows* rows);
+  std::uint64_t (*reproducible_short_log_softmax)(const short_rows* rows);
+  std::uint64_t (*reproducible_short_logsumexp)(const short_rows* rows);  ///< f32 results only
   gradient_functions softmax_gradient;
   gradient_functions log_softmax_gradient;
 };

@@ -50,8 +50,7 @@ struct gradient_job : gradient_source {
 
    private:
     template <class A>
-    [[nodiscard]] reproducible_gradient_row numbers_of(
-        const core::compensated_sum& sum) const {
+    [[nodiscard]] reproducible_gradient_row numbers_of(const core::compensated_sum& sum) const {
       const auto found = core::reproducible::row_gradient<A>::of(static_cast<A>(job_.y.scale), sum);
       return {.scale = static_cast<double>(found.scale),
               .high = static_cast<double>(found.high),

@@ -7,7 +7,9 @@
 #include <backends/host/row/job.hpp>
 #include <backends/host/row/source.hpp>
 
+#include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -119,6 +121,25 @@ class reproducible_fold_of_row {
   A* kept_;
   std::atomic<bool> by_kernels_;
 };
+
+/// Short rows [begin, end) by a kernel; those that it leaves by general(r).
+template <class General>
+void run_short_rows(std::uint64_t (*kernel)(const short_rows*), const source& from, void* y,
+                    std::int64_t y_stride, std::int64_t begin, std::int64_t end,
+                    const General& general) {
+  for (std::int64_t first = begin; first < end; first += most_reproducible_rows) {
+    const short_rows rows = {.x = from.row(first),
+                             .y = from.kernels.result_at(y, first * y_stride),
+                             .x_stride = from.x.stride,
+                             .y_stride = y_stride,
+                             .rows = std::min(end - first, most_reproducible_rows),
+                             .cols = from.x.cols,
+                             .scale = from.scale};
+    for (std::uint64_t left = kernel(&rows); left != 0; left &= left - 1) {
+      general(first + std::countr_zero(left));
+    }
+  }
+}
 
 /// A reduction: finish(r, total of row r).
 template <class In, class Finish>

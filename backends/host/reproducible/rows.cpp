@@ -34,6 +34,15 @@ struct softmax_job {
     return s;
   }
 
+  [[nodiscard]] auto short_kernel() const {
+    const output_kernels& kernels = from.kernels.output;
+    return log ? kernels.reproducible_short_log_softmax : kernels.reproducible_short_softmax;
+  }
+  [[nodiscard]] bool takes_short_rows() const {
+    return reproducible_scale(from.scale) && short_kernel() != nullptr;
+  }
+  void short_rows(std::int64_t begin, std::int64_t end) const;
+
   class row;
 };
 
@@ -118,6 +127,39 @@ class softmax_job<In>::row {
   reproducible_row known_;
 };
 
+template <class In>
+void softmax_job<In>::short_rows(std::int64_t begin, std::int64_t end) const {
+  run_short_rows(short_kernel(), from, y.data, y.stride, begin, end, [&](std::int64_t r) {
+    reproducible_part part;
+    plan by_itself{};
+    by_itself.second = second_pass::recompute;
+    row one(*this, by_itself, r, {&part, nullptr});
+    one.fold(0);
+    one.between();
+    one.write(0);
+  });
+}
+
+template <class In, class Finish>
+struct logsumexp_job : totals_job<In, Finish> {
+  using totals = totals_job<In, Finish>;
+  matrix_ref lse;  ///< one column
+
+  [[nodiscard]] bool takes_short_rows() const {
+    return reproducible_scale(this->from.scale) && lse.type == this->from.kernels.computed &&
+           this->from.kernels.output.reproducible_short_logsumexp != nullptr;
+  }
+  void short_rows(std::int64_t begin, std::int64_t end) const {
+    run_short_rows(this->from.kernels.output.reproducible_short_logsumexp, this->from, lse.data,
+                   lse.stride, begin, end, [&](std::int64_t r) {
+                     reproducible_part part;
+                     typename totals::row one(*this, {}, r, {&part, nullptr});
+                     one.fold(0);
+                     one.between();
+                   });
+  }
+};
+
 /// Of a list of some of the row's elements.
 template <class In>
 void write_list(const core::row_problem& p, std::int64_t r,
@@ -151,9 +193,16 @@ void run_reproducible_softmax(executor& on, const core::row_problem& p) {
 
 void run_reproducible_logsumexp(executor& on, const core::row_problem& p) {
   core::with_real(p.x.type, [&](auto in) {
-    for_each_total<decltype(in)>(on, p.x, p.scale, [&](std::int64_t r, const auto& total) {
+    using T = decltype(in);
+    const auto write = [&](std::int64_t r, const auto& total) {
       core::write_real(p.y.data, p.y.type, r * p.y.stride, total.lse);
-    });
+    };
+    if (p.x.rows == 0 || p.x.cols == 0) {
+      for_each_total<T>(on, p.x, p.scale, write);
+      return;
+    }
+    run_job(on,
+            logsumexp_job<T, decltype(write)>{{{on.kernels, p.x, p.scale, p.y.type}, write}, p.y});
   });
 }
 
