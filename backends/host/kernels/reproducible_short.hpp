@@ -99,35 +99,17 @@ class reproducible_short_rows {
     words extraordinary{};
     for (std::int64_t begin = 0; begin < n; begin += block_columns) {
       V v[block_vectors];
-#pragma GCC unroll 2
-      for (int h = 0; h < 2; ++h) {
-        constexpr int count = block_vectors / 2;
-        const std::int64_t from = begin + h * count * V::lanes;
-        V* const part = v + h * count;
-        if (from >= n) {  // nothing: no term
-#pragma GCC unroll 4
-          for (int k = 0; k < count; ++k) {
-            part[k] = V(0.0F);
-          }
-          continue;
-        }
-        V terms[count];
-#pragma GCC unroll 4
-        for (int k = 0; k < count; ++k) {
-          const std::int64_t at = from + k * V::lanes;
-          terms[k] = n - at >= V::lanes ? V::load(x + at)
-                     : at < n ? V::load(x + at, static_cast<int>(n - at), V(-infinity<float>))
-                              : V(-infinity<float>);
-          best = max(terms[k], best);
-          terms[k] = of_.clamped(terms[k]);
-        }
-        of_.replace(terms);
-#pragma GCC unroll 4
-        for (int k = 0; k < count; ++k) {
-          part[k] = terms[k];
-          if constexpr (result == short_result::softmax) {
-            terms[k].store(kept_ + number * kept_columns + from + k * V::lanes);
-          }
+#pragma GCC unroll 8
+      for (V& one : v) {
+        one = V(0.0F);  // no term
+      }
+      constexpr int half_block = block_vectors / 2;
+      if (n <= V::lanes) {
+        take<1>(x, begin, number, v, best);
+      } else {
+        take<half_block>(x, begin, number, v, best);
+        if (begin + half_block * V::lanes < n) {
+          take<half_block>(x, begin + half_block * V::lanes, number, v + half_block, best);
         }
       }
       const V sums = sums_of_packets(v);
@@ -142,6 +124,30 @@ class reproducible_short_rows {
     other.v = reinterpret_cast<decltype(other.v)>(extraordinary & 0x3f800000U);
     return V::bits(greater(best, highest_)) == 0 && V::bits(greater(best, lowest_)) != 0 &&
            V::bits(greater(other, V(0.0F))) == 0;
+  }
+
+  /// The terms of so many vectors from a column on.
+  template <unsigned count>
+  SOFTFOLD_INLINE void take(const T* x, std::int64_t column, unsigned number, V* v, V& best) {
+    V terms[count];
+#pragma GCC unroll 4
+    for (unsigned k = 0; k < count; ++k) {
+      const std::int64_t at = column + static_cast<int>(k) * V::lanes;
+      const std::int64_t rest = rows_.cols - at;
+      terms[k] = rest >= V::lanes ? V::load(x + at)
+                 : rest > 0       ? V::load(x + at, static_cast<int>(rest), V(-infinity<float>))
+                                  : V(-infinity<float>);
+      best = max(terms[k], best);
+      terms[k] = of_.clamped(terms[k]);
+    }
+    of_.replace(terms);
+#pragma GCC unroll 4
+    for (unsigned k = 0; k < count; ++k) {
+      v[k] = terms[k];
+      if constexpr (result == short_result::softmax) {
+        terms[k].store(kept_ + number * kept_columns + column + static_cast<int>(k) * V::lanes);
+      }
+    }
   }
 
   /// What core::reproducible::row_total finds of each row.
