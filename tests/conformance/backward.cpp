@@ -161,8 +161,7 @@ TEST_CASE_TEMPLATE("in place, over y and over dy", T, SOFTFOLD_TEST_INPUT_TYPES)
   }
   for (const bool log : both) {  // and past the caches
     const gradient_spec spec{
-        log,   reduced ? 40 : 300, 5003, distribution::normal, distribution::normal, 1, 0, 0,
-        ++seed};
+        log, reduced ? 40 : 300, 5003, distribution::normal, distribution::normal, 1, 0, 0, ++seed};
     CHECK(wrong_in_place<T>(q, spec, !log) == "");
   }
 }
