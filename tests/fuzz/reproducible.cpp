@@ -6,6 +6,8 @@
 
 #include <core/reproducible.hpp>
 
+#include <tests/support/reproducible_parts.hpp>
+
 #include <softfold/softfold.hpp>
 
 #include <fuzzer/FuzzedDataProvider.h>
@@ -54,44 +56,15 @@ std::vector<In> row_of(FuzzedDataProvider& input) {
 }
 
 template <class A>
-A largest_of(A scale, const std::vector<A>& x, std::size_t begin, std::size_t end) {
-  A largest = scale < 0 ? infinity<A> : -infinity<A>;
-  for (std::size_t i = begin; i < end; ++i) {
-    largest = definition::is_larger(scale, x[i], largest) ? x[i] : largest;
-  }
-  return largest;
-}
-
-template <class A>
-definition::exact_sum<A> sum_of_part(const definition::frame<A>& frame, const std::vector<A>& x,
-                                     std::size_t begin, std::size_t end, std::int32_t raised) {
-  definition::exact_sum<A> sum;
-  const definition::exponent<A> top = frame(largest_of(frame.scale, x, begin, end));
-  if (!(top.z > definition::row_total<A>::lowest())) {
-    return sum;
-  }
-  const std::int32_t anchor = definition::anchor_of(definition::term_of(top).n) + raised;
-  constexpr auto columns = static_cast<std::size_t>(definition::packet_columns);
-  for (std::size_t c = begin; c < end; c += columns) {
-    definition::exponent<A> e[columns];
-    for (std::size_t i = 0; i < columns; ++i) {
-      e[i] = c + i < end ? frame(x[c + i]) : definition::exponent<A>{-infinity<A>, 0};
-    }
-    definition::add_packet(e, anchor, sum);
-  }
-  return sum;
-}
-
-template <class A>
 void parts_of_row(FuzzedDataProvider& input, A scale, const std::vector<A>& x,
                   const definition::row_total<A>& whole) {
-  const A largest = largest_of(scale, x, 0, x.size());
+  const A largest = test::largest_of(scale, x, 0, x.size());
   const auto frame = definition::frame<A>::of(scale, largest);
   std::vector<definition::exact_sum<A>> parts;
   for (std::size_t begin = 0; begin < x.size();) {
     const auto packets = input.ConsumeIntegralInRange<std::size_t>(1, 1 + x.size() / 8);
     const std::size_t end = parts.size() == 30 ? x.size() : std::min(x.size(), begin + 8 * packets);
-    parts.push_back(sum_of_part(frame, x, begin, end, input.ConsumeBool() ? 1 : 0));
+    parts.push_back(test::sum_of_part(frame, x, begin, end, input.ConsumeBool() ? 1 : 0));
     begin = end;
   }
   while (parts.size() > 1) {
@@ -100,10 +73,7 @@ void parts_of_row(FuzzedDataProvider& input, A scale, const std::vector<A>& x,
     parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(from));
   }
   const auto merged = definition::row_total<A>::of(scale, largest, parts.at(0));
-  require(merged.n == whole.n && merged.high == whole.high && merged.low == whole.low &&
-              merged.log_high == whole.log_high && merged.log_low == whole.log_low &&
-              merged.lse == whole.lse,
-          "parts come to the whole");
+  require(test::same_total(merged, whole), "parts come to the whole");
 }
 
 template <class In>

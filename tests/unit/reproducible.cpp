@@ -3,6 +3,8 @@
 // show, and their error against long double.
 #include <core/reproducible.hpp>
 
+#include <tests/support/reproducible_parts.hpp>
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -15,49 +17,15 @@
 
 namespace definition = softfold::core::reproducible;
 using definition::exact_sum;
-using definition::exponent;
 using definition::row_total;
+using softfold::test::largest_of;
+using softfold::test::same_total;
+using softfold::test::sum_of_part;
 
 namespace {
 
 template <class A>
 constexpr A infinity = std::numeric_limits<A>::infinity();
-
-template <class A>
-A largest_of(A scale, const std::vector<A>& x, std::size_t begin, std::size_t end) {
-  A largest = scale < 0 ? infinity<A> : -infinity<A>;
-  for (std::size_t i = begin; i < end; ++i) {
-    largest = definition::is_larger(scale, x[i], largest) ? x[i] : largest;
-  }
-  return largest;
-}
-
-/// x[begin, end) of a row with that frame, by an anchor of its own, at times a higher one.
-template <class A>
-exact_sum<A> sum_of_part(const definition::frame<A>& frame, const std::vector<A>& x,
-                         std::size_t begin, std::size_t end, std::mt19937_64& random) {
-  exact_sum<A> sum;
-  const exponent<A> top = frame(largest_of(frame.scale, x, begin, end));
-  if (!(top.z > row_total<A>::lowest())) {
-    return sum;
-  }
-  const std::int32_t anchor =
-      definition::anchor_of(definition::term_of(top).n) + static_cast<std::int32_t>(random() % 2);
-  for (std::size_t c = begin; c < end; c += definition::packet_columns) {
-    exponent<A> e[definition::packet_columns];
-    for (std::size_t i = 0; i < definition::packet_columns; ++i) {
-      e[i] = c + i < end ? frame(x[c + i]) : exponent<A>{-infinity<A>, 0};
-    }
-    definition::add_packet(e, anchor, sum);
-  }
-  return sum;
-}
-
-template <class A>
-bool same(const row_total<A>& a, const row_total<A>& b) {
-  return a.n == b.n && a.high == b.high && a.low == b.low && a.log_high == b.log_high &&
-         a.log_low == b.log_low && a.lse == b.lse;
-}
 
 template <class A>
 std::vector<A> row_of(std::mt19937_64& random) {
@@ -129,7 +97,8 @@ TEST_CASE_TEMPLATE("cuts between packets and orders of merging do not show", A, 
     std::vector<exact_sum<A>> parts;
     for (std::size_t begin = 0; begin < x.size();) {
       const std::size_t end = std::min(x.size(), begin + 8 * (1 + random() % 20));
-      parts.push_back(sum_of_part(whole.exponents, x, begin, end, random));
+      parts.push_back(
+          sum_of_part(whole.exponents, x, begin, end, static_cast<std::int32_t>(random() % 2)));
       begin = end;
     }
     while (parts.size() > 1) {
@@ -141,7 +110,7 @@ TEST_CASE_TEMPLATE("cuts between packets and orders of merging do not show", A, 
       }
     }
     const A largest = largest_of(scale, x, 0, x.size());
-    CHECK(same(row_total<A>::of(scale, largest, parts[0]), whole));
+    CHECK(same_total(row_total<A>::of(scale, largest, parts[0]), whole));
   }
   CHECK(rows > 9000);
 }

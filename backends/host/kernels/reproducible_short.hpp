@@ -10,6 +10,7 @@
 #include <backends/host/kernels/lanes.hpp>
 #include <backends/host/kernels/reproducible.hpp>
 #include <backends/host/kernels/short_rows.hpp>
+#include <backends/host/kernels/vector_logarithm.hpp>
 
 #include <type_traits>
 
@@ -21,13 +22,9 @@ namespace {
 /// core::sampling::natural_log of each.
 SOFTFOLD_INLINE vec<double> natural_logs(vec<double> x) {
   using V = vec<double>;
-  typedef std::int64_t integers __attribute__((vector_size(8 * vec<double>::lanes)));
-  typedef std::uint64_t words __attribute__((vector_size(8 * vec<double>::lanes)));
   using constants = core::exponential<double>;
-  constexpr std::uint64_t half_root_bits = 0x3fe6a09e667f3bcdU;
-  const auto bits = __builtin_bit_cast(words, x);
-  const integers exponent = __builtin_bit_cast(integers, bits - half_root_bits) >> 52;
-  const V f = __builtin_bit_cast(V, bits - (__builtin_bit_cast(words, exponent) << 52));
+  V f;
+  const V n = exponent_of(x, f);
   V t;
   t.v = (f - V(1.0)).v / (f + V(1.0)).v;
   const V square = t * t;
@@ -37,8 +34,6 @@ SOFTFOLD_INLINE vec<double> natural_logs(vec<double> x) {
     p = fused(p, square, V(2.0 / c));
   }
   p = fused(p, square, V(2.0));
-  V n;
-  n.v = __builtin_convertvector(exponent, decltype(n.v));
   const V low = fused(n, V(constants::ln2_low), V(0.0));
   return fused(n, V(constants::ln2_high), fused(t, p, low));
 }
@@ -71,11 +66,13 @@ class reproducible_short_rows {
     const std::int64_t rest = rows_.rows - first;
     const int count = rest < V::lanes ? static_cast<int>(rest) : V::lanes;
     unsigned done = 0;
-    for (int i = 0; i < V::lanes; ++i) {
-      const int within = i < count ? i : count - 1;
-      done |= fold(row(first + within), static_cast<unsigned>(i)) ? 1U << i : 0U;
+    for (int i = 0; i < count; ++i) {
+      done |= fold(row(first + i), static_cast<unsigned>(i)) ? 1U << i : 0U;
     }
-    done &= (1U << count) - 1U;
+    for (auto i = static_cast<unsigned>(count); i < at_once; ++i) {  // lanes without a row
+      best_[i] = V(0.0F);
+      upper_[i].v = lower_[i].v = key_vector{} + 1U;
+    }
     find_numbers();
     for (unsigned to_write = done; to_write != 0; to_write &= to_write - 1) {
       const auto i = static_cast<unsigned>(__builtin_ctz(to_write));
@@ -179,7 +176,7 @@ class reproducible_short_rows {
       lower.v = __builtin_convertvector(across_from(lower_ + first, sum).v, decltype(lower.v));
       constexpr double bias = 1023 - format::digits;
       const D scaling =
-          low_bits_to_exponent(D(definition::format<double>::magic + bias) - D::load(n_of + first));
+          power_of_low_bits(D(definition::format<double>::magic + bias) - D::load(n_of + first));
       const D whole = fused(lower, D(0x1p-32), upper) * scaling;
       D inverse, ratio;
       inverse.v = D(1.0).v / whole.v;

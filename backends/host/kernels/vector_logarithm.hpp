@@ -42,21 +42,27 @@ SOFTFOLD_INLINE vec<float> log_of_scaled(vec<float> sum, float origin) {
   return fma(n, V(constants::ln2_high), t + rest);
 }
 
+/// n of x = 2^n f, f from sqrt(1/2) to sqrt(2).
+SOFTFOLD_INLINE vec<double> exponent_of(vec<double> x, vec<double>& f) {
+  typedef std::int64_t integers __attribute__((vector_size(8 * vec<double>::lanes)));
+  typedef std::uint64_t words __attribute__((vector_size(8 * vec<double>::lanes)));
+  constexpr std::uint64_t half_root_bits = 0x3fe6a09e667f3bcdU;
+  const auto bits = __builtin_bit_cast(words, x);
+  const integers exponent = __builtin_bit_cast(integers, bits - half_root_bits) >> 52;
+  f = __builtin_bit_cast(vec<double>, bits - (__builtin_bit_cast(words, exponent) << 52));
+  vec<double> n;
+  n.v = __builtin_convertvector(exponent, decltype(n.v));
+  return n;
+}
+
 /// log(sum 2^origin) for normal sums, by log f = 2 artanh((f - 1) / (f + 1)) with f in
 /// [0.70, 1.42): the series' first term left out is 6e-19.
 SOFTFOLD_INLINE vec<double> log_of_scaled(vec<double> sum, double origin) {
   using V = vec<double>;
-  typedef std::int64_t integers __attribute__((vector_size(8 * vec<double>::lanes)));
-  typedef std::uint64_t words __attribute__((vector_size(8 * vec<double>::lanes)));
   using constants = core::exponential<double>;
-  constexpr std::uint64_t half_root_bits = 0x3fe6a09e667f3bcdU;
   constexpr int terms = 10;
-  const auto bits = __builtin_bit_cast(words, sum);
-  const integers exponent = __builtin_bit_cast(integers, bits - half_root_bits) >> 52;
-  const V f = __builtin_bit_cast(V, bits - (__builtin_bit_cast(words, exponent) << 52));
-  V n;
-  n.v = __builtin_convertvector(exponent, decltype(n.v));
-  n = n + V(origin);
+  V f;
+  const V n = exponent_of(sum, f) + V(origin);
   const V above = f - V(1.0);
   const V below = f + V(1.0);
   V s;
