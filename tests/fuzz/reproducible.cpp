@@ -25,9 +25,6 @@ namespace {
 
 namespace definition = core::reproducible;
 
-template <class A>
-constexpr A infinity = std::numeric_limits<A>::infinity();
-
 template <class T>
 T any_of(FuzzedDataProvider& input) {
   std::array<std::uint8_t, sizeof(T)> bytes{};
