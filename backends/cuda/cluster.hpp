@@ -19,7 +19,7 @@ inline constexpr int most_cluster_blocks = 16;
 template <class State>
 struct cluster_memory {
   transfer_barrier arrived;
-  alignas(16) State blocks[most_cluster_blocks];
+  alignas(16) shared_array<State, most_cluster_blocks> blocks;
 };
 
 /// The combination of the states of a cluster's blocks, by the first warp of each, which has its
@@ -37,7 +37,7 @@ __device__ inline typename Monoid::value_type combine_over_cluster(
     memory.arrived.send(&memory.blocks[cluster::rank()], block, static_cast<int>(threadIdx.x));
   }
   memory.arrived.wait_for_cluster(0);
-  return combine_up_to_lanes<lanes, short_code>(memory.blocks, blocks, monoid);
+  return combine_up_to_lanes<lanes, short_code>(memory.blocks.data(), blocks, monoid);
 }
 
 /// A row by a cluster. No block has to wait for the others at its end: what is sent to it has come

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <gpu/plan/constants.hpp>
+#include <gpu/plan/plan.hpp>
 #include <gpu/reproducible/gradients.hpp>
+#include <gpu/reproducible/in_registers.hpp>
 #include <gpu/reproducible/maps.hpp>
 #include <gpu/reproducible/run.hpp>
 #include <gpu/scratch_arrays.hpp>
@@ -81,6 +83,57 @@ const core::reproducible::row_total<arithmetic_t<In>>* find_totals(executor& on,
   return to.totals;
 }
 
+/// softmax or log-softmax in one read, of rows that registers hold; false, and nothing launched, if
+/// they are not such.
+template <class In>
+bool run_in_registers(executor& on, const core::row_problem& p) {
+  if constexpr (std::is_same_v<In, double>) {
+    return false;
+  } else {
+    constexpr double smallest = 0x1p-60;
+    if (p.whole.data != nullptr || p.y.type != dtype_of<In> ||
+        !(p.scale >= smallest && p.scale <= 1 / smallest)) {
+      return false;
+    }
+    constexpr bool is_narrow = sizeof(In) == 2;
+    constexpr std::int64_t short_row = is_narrow ? 1024 : 0;  // in vectors
+    const auto source = row_source<In>::of(p.x);
+    auto* const y = static_cast<In*>(p.y.data);
+    const auto scale = static_cast<float>(p.scale);
+    const bool is_plain = scale == 1 && p.x.cols % vector_width<In> == 0 &&
+                          source.starts_at(sector_bytes) &&
+                          row_source<In>::begins_at(y, p.y.rows, p.y.stride, sector_bytes);
+    const auto run = [&]<map_operation op, bool plain, bool keep>() {
+      using job_type = total_map<op, In, plain, keep>;
+      const packet_warps warps = {short_row, job_type::shared_vectors, most_sharers<job_type, 8>};
+      const row_plan plan = plan_once(source.shape(), warps, on.limits(), on.forced);
+      const bool is_short = plan.kind == row_plan_kind::lanes || plan.vectors == 4;
+      if (plan.kind == row_plan_kind::chunks ||
+          !(is_short ? job_type::has_short : job_type::has_long)) {
+        return false;
+      }
+      on.last = plan;
+      const job_type job = {source, scale, y, p.y.stride, p.policy == empty_row::zero};
+      with_lanes(on.properties.lanes,
+                 [&](auto lanes) { launch_totals<lanes()>(job, plan, on.stream); });
+      return true;
+    };
+    using enum map_operation;
+    const std::int64_t vectors = divide_up(p.x.cols, vector_width<In>);
+    if (p.what == core::operation::log_softmax) {
+      return is_plain ? run.template operator()<log_softmax, true, false>()
+                      : run.template operator()<log_softmax, false, false>();
+    }
+    if (is_plain) {
+      return vectors <= (is_narrow ? short_row : 32768)
+                 ? run.template operator()<softmax, true, true>()
+                 : run.template operator()<softmax, true, false>();
+    }
+    // Two reads of longer ones take no longer.
+    return (!is_narrow || vectors <= 8192) && run.template operator()<softmax, false, true>();
+  }
+}
+
 template <class In>
 void run_reproducibly(executor& on, const core::row_problem& p) {
   const runtime::current_device current(on.device);
@@ -89,6 +142,9 @@ void run_reproducibly(executor& on, const core::row_problem& p) {
   }
   if (p.what == core::operation::logsumexp) {
     find_totals<In>(on, p.x, p.scale, false, p.y);
+    return;
+  }
+  if (run_in_registers<In>(on, p)) {
     return;
   }
   const const_matrix_ref& whole = p.whole.data != nullptr ? p.whole : p.x;

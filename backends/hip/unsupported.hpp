@@ -13,6 +13,10 @@ template <int lanes, class Job>
 void launch_cluster_rows(const Job&, const row_plan&, stream_handle) {
   throw error(errc::backend_failure, "launch: a plan for clusters on a device without them");
 }
+template <int lanes, class Job>
+void launch_total_clusters(const Job& job, const row_plan& plan, stream_handle stream) {
+  launch_cluster_rows<lanes>(job, plan, stream);
+}
 
 /// Nor, yet, for blocks that wait for each other.
 template <int lanes, class Job>

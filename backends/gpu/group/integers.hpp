@@ -52,6 +52,19 @@ __device__ inline core::sampling::mass sum_over_warp(core::sampling::mass own) {
   }
   return sum;
 }
+/// The same of numbers whose sum has 64 bits.
+template <int lanes>
+__device__ inline std::uint64_t sum_over_warp_of(std::uint64_t own) {
+  if constexpr (!has_max_over_warp) {
+    return sum_over_lanes(own, lanes);
+  }
+  constexpr int bits = 27;
+  constexpr std::uint32_t mask = (1U << bits) - 1;
+  const auto digit = [&](std::uint64_t of) {
+    return std::uint64_t{sum_over_warp<lanes>(static_cast<std::uint32_t>(of) & mask)};
+  };
+  return digit(own) + (digit(own >> bits) << bits) + (digit(own >> (2 * bits)) << (2 * bits));
+}
 template <int lanes>
 __device__ inline void add_over_block(const core::sampling::mass& own, core::sampling::mass& to) {
   const core::sampling::mass sum = sum_over_warp<lanes>(own);

@@ -271,6 +271,40 @@ row_plan plan_rows(const row_plan& any, std::int64_t rows, const row_shape& shap
   return plan;
 }
 
+row_plan plan_once(const row_shape& shape, const packet_warps& warps, const device_limits& device,
+                   plan_name forced) {
+  const std::int64_t vectors = vectors_of(shape);
+  const lanes_rule* const rule = lanes_rule_for(vectors);
+  if (rule != nullptr && forced != plan_name::block && forced != plan_name::cluster) {
+    row_plan plan = in_lanes(*rule);
+    plan.lanes = std::max(plan.lanes, shape.element_bytes / 2);  // a packet's
+    return plan;
+  }
+  const auto threads_for = [&](std::int64_t part, int each) {
+    const std::int64_t of_warp = std::int64_t{device.lanes} * each - warps.shared;
+    return static_cast<int>((part + of_warp - 1) / of_warp) * device.lanes;
+  };
+  row_plan plan;
+  plan.kind = row_plan_kind::block;
+  plan.vectors = vectors <= warps.short_row ? vectors_each / 2 : vectors_each;
+  plan.threads = std::max(threads_for(vectors, plan.vectors), 2 * device.lanes);
+  if (plan.threads <= warps.most_threads && forced != plan_name::cluster) {
+    return plan;
+  }
+  plan.kind = row_plan_kind::cluster;
+  plan.vectors = vectors_each;
+  for (plan.blocks = 2; plan.blocks <= device.cluster_blocks; plan.blocks *= 2) {
+    plan.part = round_up((vectors + plan.blocks - 1) / plan.blocks, 2);
+    plan.threads = threads_for(plan.part, plan.vectors);
+    const bool is_last = 2 * plan.blocks > device.cluster_blocks;
+    if (plan.threads <= (is_last ? warps.most_threads : std::min(warps.most_threads, cluster_threads))) {
+      return plan;
+    }
+  }
+  plan.kind = row_plan_kind::chunks;
+  return plan;
+}
+
 row_plan plan_pass(const row_shape& shape, plan_name forced) {
   const std::int64_t vectors = vectors_of(shape);
   const lanes_rule* const rule = lanes_rule_for(vectors);

@@ -148,6 +148,16 @@ row_plan plan_map(const row_shape& shape, const device_limits& device,
 row_plan plan_rows(const row_plan& any, std::int64_t rows, const row_shape& shape,
                    const device_limits& device, plan_name forced = plan_name::any);
 
+/// The same of rows whose packets, see core/reproducible.hpp, a warp's lanes have whole.
+struct packet_warps {
+  std::int64_t short_row;  ///< vectors of rows for which half as many of a thread are enough
+  int shared;              ///< of a warp's vectors, those that hold its neighbours' packets
+  int most_threads;        ///< of a block
+};
+/// Chunks, without more, for rows that registers cannot hold.
+row_plan plan_once(const row_shape& shape, const packet_warps& warps, const device_limits& device,
+                   plan_name forced = plan_name::any);
+
 /// One read, or a second pass for which the rows' states are known: logsumexp, fold, normalize.
 /// Rows too long for lanes are folded by the same chunks as in top-k, so that a state has the same
 /// bits whether a list is made with it or not; where blocks have other numbers of threads, the

@@ -19,48 +19,67 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
+/// The function of an ordinary row's elements in f32 arithmetic, where the row is near 0 and its
+/// scale is not 0. `scaled`: by another than 1.
+template <bool log, bool scaled>
+class near_function {
+  using total = core::reproducible::row_total<float>;
+  using format = core::reproducible::format<float>;
+
+ public:
+  __device__ explicit near_function(const total& of)
+      : total_(of),
+        magic_(format::magic + (total::spare_power - of.n)),
+        lowest_((of.n - 170) * format::ln2) {}
+
+  __device__ float operator()(float x) const {
+    const float scale = total_.exponents.scale;
+    const float z = scaled ? core::reproducible::product(x, scale) : x;
+    const float lost = scaled && z > (log ? -infinity<float> : lowest_) ? fmaf(x, scale, -z) : 0.0F;
+    if constexpr (log) {
+      return (z - total_.log_high) + (lost - total_.log_low);
+    }
+    const float clamped = fmaxf(z, lowest_);
+    const float shifted = fmaf(clamped, format::log2_e, magic_);
+    float rest = fmaf(shifted - magic_, -format::ln2, clamped);
+    if constexpr (scaled) {
+      rest += lost;
+    }
+    const float w = __uint_as_float(__float_as_uint(core::reproducible::polynomial(rest)) +
+                                    (__float_as_uint(shifted) << format::digits));
+    return fmaf(w, total_.high, core::reproducible::product(w, total_.low));
+  }
+
+ private:
+  const total& total_;
+  float magic_;
+  float lowest_;  ///< below, results are 0
+};
+
 /// The function of an ordinary row's elements.
 template <class A, bool log>
 class total_function {
   using total = core::reproducible::row_total<A>;
-  using format = core::reproducible::format<A>;
-  static constexpr bool is_wide = std::is_same_v<A, double>;
 
  public:
-  __device__ explicit total_function(const total& of) : total_(of) {
-    if constexpr (!is_wide) {
-      magic_ = format::magic + (total::spare_power - of.n);
-      lowest_ = (of.n - 170) * format::ln2;  // below, results are 0
-    }
-  }
+  __device__ explicit total_function(const total& of) : total_(of), near_(of) {}
+
   __device__ A operator()(A x) const {
-    const A scale = total_.exponents.scale;
-    if constexpr (is_wide) {
-      return plainly(x);
-    } else if (total_.exponents.is_far || scale == 0) {
-      return plainly(x);
-    } else {
-      const float z = core::reproducible::product(x, scale);
-      const float lost =
-          scale != 1 && z > (log ? -infinity<float> : lowest_) ? fmaf(x, scale, -z) : 0.0F;
-      if constexpr (log) {
-        return (z - total_.log_high) + (lost - total_.log_low);
+    if constexpr (!std::is_same_v<A, double>) {
+      if (!total_.exponents.is_far && total_.exponents.scale != 0) {
+        return near_(x);
       }
-      const float clamped = fmaxf(z, lowest_);
-      const float shifted = fmaf(clamped, format::log2_e, magic_);
-      const float rest = fmaf(shifted - magic_, -format::ln2, clamped) + lost;
-      const float w = __uint_as_float(__float_as_uint(core::reproducible::polynomial(rest)) +
-                                      (__float_as_uint(shifted) << format::digits));
-      return fmaf(w, total_.high, core::reproducible::product(w, total_.low));
     }
+    return log ? total_.log_softmax(x) : total_.softmax(x);
   }
 
  private:
-  __device__ A plainly(A x) const { return log ? total_.log_softmax(x) : total_.softmax(x); }
+  struct none {
+    __device__ explicit none(const total&) {}
+  };
 
   const total& total_;
-  float magic_ = 0;
-  float lowest_ = 0;
+  std::conditional_t<std::is_same_v<A, double>, none, near_function<log, true>> near_;
 };
 
 /// What elements of a row become that is not ordinary.

@@ -9,6 +9,7 @@
 #include <gpu/job/row_source.hpp>
 #include <gpu/reproducible/packets.hpp>
 #include <gpu/row/row_chunks.hpp>
+#include <gpu/state/total_state.hpp>
 #include <gpu/uninitialised.hpp>
 
 #include <core/reproducible.hpp>
@@ -51,19 +52,6 @@ __device__ inline A max_of_block(A own, total_memory<A>& memory) {
   return own;
 }
 
-/// The sum of a warp's lanes' sums, to all of them.
-template <int lanes, class A>
-__device__ inline core::reproducible::exact_sum<A> sum_over_warp(
-    core::reproducible::exact_sum<A> own) {
-  using sum = core::reproducible::exact_sum<A>;
-  const auto top = static_cast<std::uint32_t>(own.top - sum::lowest_top);
-  own.raise(static_cast<std::int32_t>(max_over_warp<lanes>(top)) + sum::lowest_top);
-#pragma unroll
-  for (int i = 0; i < sum::words_of; ++i) {
-    own.words[i] = sum_over_warp<lanes>(own.words[i]);
-  }
-  return own;
-}
 /// Of groups of lanes, less than a warp, whose sums have words of 64 bits; each lane gets that of
 /// lane `from`'s group.
 template <class A>

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// softmax and log-softmax to the bits of core/reproducible.hpp as a job of rows that registers hold:
+/// of f32 arithmetic and a scale above 0.
+#pragma once
+
+#include <gpu/job/row_source.hpp>
+#include <gpu/job/softmax.hpp>
+#include <gpu/reproducible/maps.hpp>
+#include <gpu/reproducible/totals.hpp>
+#include <gpu/row/term_tile.hpp>
+
+#include <cstdint>
+
+namespace softfold::gpu {
+inline namespace SOFTFOLD_BACKEND {
+
+/// `plain`: rows of the scale 1, of whole vectors that begin at sectors, in x and in y. `keep`: softmax's terms are kept between the looks, else computed again, which takes fewer
+/// registers.
+template <map_operation op, class In, bool plain, bool keep>
+struct total_map {
+  using element = In;
+  using total = core::reproducible::row_total<float>;
+  static constexpr bool is_plain = plain;
+  static constexpr bool log = op == map_operation::log_softmax;
+  static constexpr int width = vector_width<In>;
+  template <int V>
+  using held = term_tile<In, V, plain>;
+
+  struct result : total {
+    float largest;
+  };
+
+  static constexpr bool keeps = keep && !log;
+  /// Whether there are kernels for rows of lanes, or a block with 4 vectors a thread; and for longer
+  /// ones.
+  static constexpr bool has_short = log || keep;
+  static constexpr bool has_long = !(width == 8 && (plain ? keeps : log));
+  /// Whether short rows that are no whole sectors are put together before they are written.
+  static constexpr bool stages = !plain;
+  /// Of the vectors that a warp has room for, those that hold its neighbours' packets.
+  static constexpr int shared_vectors = is_plain ? 0 : 2;
+
+  row_source<In> source;
+  float scale;
+  In* y;
+  std::int64_t y_stride;
+  bool empty_is_zero;
+
+  /// The calling warp's part of `cols` columns of a row from `first` on: as much as it has room for,
+  /// after the warps before it.
+  template <int lanes, int V>
+  [[nodiscard]] __device__ held<V> hold_part(std::int64_t row, std::int64_t first, int cols) const {
+    constexpr int each = (lanes * V - shared_vectors) * width;
+    const int before = static_cast<int>(threadIdx.x) / lanes * each;
+    const int rest = cols - before;
+    return {vector_range<In>(source.row(row) + (first + before),
+                             rest < 0      ? 0
+                             : rest < each ? rest
+                                           : each,
+                             source.memory, is_plain ? known_to_be_aligned : vector_bytes),
+            static_cast<int>(threadIdx.x) % lanes, lanes};
+  }
+
+  template <int lanes, int V>
+  __device__ total_state fold(held<V>& own, int count) const {
+    return own.template total<lanes>(scale, count);
+  }
+  /// Rows far from 0 are folded a second time, when their largest element is known.
+  [[nodiscard]] __device__ bool is_far(float largest) const {
+    const float z = core::reproducible::product(largest, scale);
+    constexpr float far = core::reproducible::far_from<float>;
+    return (z >= far || z <= -far) && isfinite(z);
+  }
+  /// The same of elements that are read again, by core/reproducible.hpp's own code.
+  template <int V>
+  __device__ total_state fold_again(const held<V>& own, int count, float largest) const {
+    const auto& range = own.range();
+    total_state state;
+    state.largest = largest;
+    if (isfinite(core::reproducible::product(largest, scale))) {
+      add_plainly(row_reader<In>::of(range.base + range.head, range.end - range.head), scale,
+                  largest, std::int64_t{own.number(0)} * block_columns,
+                  std::int64_t{count} * block_columns, state.sum);
+    }
+    return combine_over_lanes(count, total_monoid(), [&](const auto& f) { f(state); });
+  }
+
+  [[nodiscard]] __device__ result result_of(const total_state& whole) const {
+    return {total::of(scale, whole.largest, whole.sum), whole.largest};
+  }
+
+  /// `to` corresponds to the base of what is held, in global memory if `global`.
+  template <bool global, int V>
+  __device__ void write(const held<V>& own, In* to, const result& row) const {
+    if (row.kind != core::reproducible::row_kind::ordinary) {
+      const block16 same = repeated(result_of_row<log, In>(row, empty_is_zero));
+      own.template store<global>(to, [&](int, int) { return same; });
+    } else if (row.exponents.is_far) {
+      own.map_plainly(to, [&](float x) { return log ? row.log_softmax(x) : row.softmax(x); });
+    } else if constexpr (keeps) {
+      write_terms<global>(own, to, row);
+    } else {
+      const near_function<log, !plain> of(row);
+      own.template store<global>(
+          to, [&](int j, int part) { return own.template values<false, In>(j, part, of); });
+    }
+  }
+
+ private:
+  /// Terms times a power of two, which changes nothing, are those of the row's results.
+  template <bool global, int V>
+  __device__ static void write_terms(held<V> own, In* to, const result& row) {
+    using format = core::reproducible::format<float>;
+    auto power = static_cast<std::int32_t>(
+        static_cast<float>(32 * own.anchor() - format::raised + total::spare_power) - row.n);
+    // Part of a row may be so far below the rest that one factor is not enough.
+    constexpr int step = 64;
+    for (int i = 0; i < 4 && power < -100; ++i) {
+      own.multiply(0x1p-64F);
+      power += step;
+    }
+    const float factor = power < -100 ? 0.0F : core::reproducible::times_power(1.0F, power);
+    own.template store<global>(to, [&](int j, int part) {
+      return packed<In>([&](int i) {
+        const float w =
+            core::reproducible::product(own.term(j, part * vector_width<In> + i), factor);
+        return fmaf(w, row.high, core::reproducible::product(w, row.low));
+      });
+    });
+  }
+};
+
+/// Threads of a block with V vectors each that holds a row or a part of one, at most.
+template <class Job, int V>
+inline constexpr int most_sharers = V == 4                         ? (Job::is_plain ? 320 : 384)
+                                    : !Job::keeps && Job::is_plain ? 512
+                                    : Job::width == 8              ? 256
+                                                                   : 384;
+/// Such blocks on a multiprocessor.
+template <class Job, int V>
+inline constexpr int resident_sharers = V == 4 && Job::is_plain ? 3 : 2;
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold::gpu

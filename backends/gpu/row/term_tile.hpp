@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// A thread's share of a plain range and, where there are registers for them, its elements' terms:
+/// core/reproducible.hpp's, relative to an anchor.
+#pragma once
+
+#include <gpu/group/integers.hpp>
+#include <gpu/row/tile.hpp>
+#include <gpu/state/total_state.hpp>
+
+#include <cstdint>
+
+namespace softfold::gpu {
+inline namespace SOFTFOLD_BACKEND {
+
+/// How elements become terms: x to p 2^(n - 32 anchor + raised). Of a positive scale; `scaled`: by
+/// another than 1.
+template <bool scaled>
+class term_function {
+  using format = core::reproducible::format<float>;
+
+ public:
+  /// Of elements up to this one.
+  __device__ term_function(float largest, float scale) : scale_(scale) {
+    const float z = scaled ? core::reproducible::product(largest, scale) : largest;
+    const float n = fmaf(z, format::log2_e, format::magic) - format::magic;
+    // Of none, and of those that have no terms, the anchor is below all that count. Rows with an
+    // element beyond far_from, or a NaN, have their sum otherwise.
+    anchor_ = z < -2 * core::reproducible::far_from<float> ? lowest_anchor
+              : z < core::reproducible::far_from<float>    ? core::reproducible::anchor_of(n)
+                                                           : 0;
+    const auto from = static_cast<float>(32 * anchor_);
+    magic_ = format::magic + (format::raised - from);
+    lowest_ = (from - 185) * format::ln2;
+    least_ = scaled ? lowest_ / scale : lowest_;
+  }
+  [[nodiscard]] __device__ std::int32_t anchor() const { return anchor_; }
+
+  /// What is too far below the anchor becomes some number of no account.
+  __device__ float operator()(float x) const {
+    const float least = fmaxf(x, least_);
+    float rest = 0;
+    float shifted = 0;
+    if constexpr (scaled) {
+      const float z = core::reproducible::product(least, scale_);
+      const float lost = fmaf(least, scale_, -z);
+      shifted = fmaf(z, format::log2_e, magic_);
+      rest = fmaf(shifted - magic_, -format::ln2, z) + lost;
+    } else {
+      shifted = fmaf(least, format::log2_e, magic_);
+      rest = fmaf(shifted - magic_, -format::ln2, least);
+    }
+    return __uint_as_float(__float_as_uint(core::reproducible::polynomial(rest)) +
+                           (__float_as_uint(shifted) << format::digits));
+  }
+
+ private:
+  /// Below those of all elements that have terms.
+  static constexpr std::int32_t lowest_anchor = -5944;
+
+  float scale_;
+  float magic_;
+  float lowest_;
+  float least_;
+  std::int32_t anchor_;
+};
+
+/// V vectors of a lane, number first + j * lanes for j in [0, V), of a range that begins at a packet,
+/// though not at a vector unless it is `plain`; see tile. `lanes` hold all of the range: 2 or more of
+/// f32, whose packets are two vectors.
+template <class In, int V, bool plain>
+class term_tile : public tile<In, V, plain> {
+  using base = tile<In, V, plain>;
+  using base::width;
+  static constexpr int packet_lanes = core::reproducible::packet_columns / width;
+  static_assert(packet_lanes == 1 || (packet_lanes == 2 && V % 2 == 0));
+
+ public:
+  using base::base;
+
+  /// Where the range's vectors begin.
+  [[nodiscard]] __device__ const vector_range<In>& range() const { return this->range_; }
+
+  /// The total of the range; the terms are kept, if they are used again.
+  template <int lanes>
+  __device__ total_state total(float scale, int count) {
+    const float largest = largest_over_lanes(this->max(), count);
+    this->next_pass();
+    const term_function<!plain> term(largest, scale);
+    return sum_of_terms<lanes>(largest, term.anchor(), count, [&](float x) { return term(x); });
+  }
+  /// Writes the values of all elements, which are read again, for this takes much code an element;
+  /// `to` corresponds to the range's base.
+  template <class Value>
+  __device__ void map_plainly(In* to, const Value& value) const {
+    const vector_range<In>& range = this->range_;
+#pragma unroll 1
+    for (int v = this->first_; v < range.size(); v += this->step_) {
+      const block16 vector = load_vector(range, v);
+      const int at = v * width;
+      store_singly(to + at, packed<In>([&](int i) { return value(element_of<In>(vector, i)); }),
+                   range.head - at, range.end - at);
+    }
+  }
+
+  /// Element i of vector j by its term: p 2^(n - 32 anchor + raised).
+  [[nodiscard]] __device__ float term(int j, int i) const { return terms_[j * width + i]; }
+  [[nodiscard]] __device__ std::int32_t anchor() const { return anchor_; }
+  /// All terms become times `factor`.
+  __device__ void multiply(float factor) {
+#pragma unroll
+    for (int i = 0; i < V * width; ++i) {
+      terms_[i] *= factor;
+    }
+  }
+
+ private:
+  template <int lanes, class Term>
+  __device__ total_state sum_of_terms(float largest, std::int32_t anchor, int count,
+                                      const Term& term) {
+    using format = core::reproducible::format<float>;
+    // A term's biased exponent over 32 is its place over this less the anchor.
+    constexpr int place_of_anchor = (core::reproducible::bias_of<float> + format::raised) / 32;
+    anchor_ = anchor;
+    constexpr int packets = V / packet_lanes;
+    float sums[packets];
+    float highest = 0;
+    if constexpr (!plain) {
+      fill(0, term);
+    }
+#pragma unroll
+    for (int p = 0; p < packets; ++p) {
+      if (!plain && p > 0 && ballot(this->number(p * packet_lanes) < this->range_.size()) == 0) {
+        sums[p] = 0;  // of short rows
+        continue;
+      }
+#pragma unroll
+      for (int j = p * packet_lanes; j < (p + 1) * packet_lanes; ++j) {
+        fill(plain ? j : j + 1, term);
+      }
+      sums[p] = plain ? packet(p) : packet_between<lanes>(p, count);
+      highest = fmaxf(highest, sums[p]);
+    }
+    std::int32_t place = static_cast<std::int32_t>(__float_as_uint(highest) >> 28);
+    place = highest_over_lanes(place, count);
+    const auto at_place = [](int at) {
+      return __uint_as_float(static_cast<std::uint32_t>(at) << 28);
+    };
+    const float least[3] = {at_place(place), at_place(place - 1), at_place(place - 2)};
+    std::uint64_t words[3] = {};  // the second with the first
+#pragma unroll
+    for (int p = 0; p < packets; ++p) {
+      constexpr std::uint32_t one = 1U << format::digits;
+      const std::uint32_t bits = __float_as_uint(sums[p]);
+      add_product_where(words, sums[p], least, (bits & (one - 1)) | one,
+                        1U << (bits >> format::digits & 31U));
+    }
+    words[1] -= words[0];
+    static_assert(packets * lanes <= 512);  // whose sum has 64 bits
+    total_state state;
+    state.largest = largest;
+    state.sum.top = place - place_of_anchor + anchor;
+#pragma unroll
+    for (int i = 0; i < 3; ++i) {
+      if (count == lanes) {
+        state.sum.words[i] = {sum_over_warp_of<lanes>(words[i]), 0};
+      } else {
+        state.sum.words[i] = {sum_over_lanes(words[i], count), 0};
+      }
+    }
+    this->next_pass();
+    return state;
+  }
+
+  /// The terms of vector j. Vectors that are wholly outside, which most lanes have or have not, cost
+  /// nothing.
+  template <class Term>
+  __device__ void fill(int j, const Term& term) {
+    if (j >= V) {
+      return;
+    }
+    const bool exists = this->number(j) < this->range_.size();
+    if (j == 0 || exists) {
+#pragma unroll
+      for (int i = 0; i < width; ++i) {
+        terms_[j * width + i] = term(this->element(j, i));
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < width; ++i) {
+        terms_[j * width + i] = 0;
+      }
+    }
+  }
+
+  /// The sum of this lane's packet number p, where packets begin with vectors: of f32 even lanes have
+  /// those of the vectors 2 p, odd ones those of 2 p + 1.
+  __device__ float packet(int p) const {
+    if constexpr (packet_lanes == 1) {
+      float t[8];
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        t[i] = term(p, i);
+      }
+      return core::reproducible::sum_of_packet(t);
+    } else {
+      const auto of_vector = [&](int j) {
+        float s[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          s[i] = term(j, i) + shuffle_xor(term(j, i), 1);
+        }
+        return (s[0] + s[2]) + (s[1] + s[3]);
+      };
+      const float even = of_vector(2 * p);
+      const float odd = of_vector(2 * p + 1);
+      return is_odd() ? odd : even;
+    }
+  }
+
+  /// The same where packets begin at element `head` of vectors: the next lane has the elements before
+  /// that of its own vector. Terms may be added up from any place on, cyclically: sum_of_packet's
+  /// pairs are those of half, then a quarter of them.
+  template <int lanes>
+  __device__ float packet_between(int p, int count) const {
+    const int head = this->range_.head;
+    // Lane 0 has the vectors behind the last lane's.
+    const auto ahead = [&](int j, int i) {
+      return this->first_ == 0 ? (j + 1 < V ? term(j + 1, i) : 0.0F) : term(j, i);
+    };
+    const int next = (this->first_ + 1) & (count - 1);
+    const auto from_lane = [&](float value, int lane) {  // of the `count` lanes
+      return shuffle(value, (static_cast<int>(threadIdx.x) % lanes & ~(count - 1)) + lane);
+    };
+    if constexpr (packet_lanes == 1) {
+      float t[8];
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        const float behind = from_lane(ahead(p, i), next);
+        t[i] = i < head ? behind : term(p, i);
+      }
+      return core::reproducible::sum_of_packet(t);
+    } else {
+      // An odd lane's vector is all in one packet, with the rest of the vectors on both sides.
+      const auto around = [&](int j) {
+        float s[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const bool is_behind = i < head;
+          s[i] = term(j, i) + from_lane(is_behind ? ahead(j, i) : term(j, i),
+                                        is_behind ? next : (this->first_ - 1) & (count - 1));
+        }
+        return (s[0] + s[2]) + (s[1] + s[3]);
+      };
+      const float even = around(2 * p);
+      const float odd = around(2 * p + 1);
+      // Even lanes have nothing of their own, and take one of two.
+      const float other = shuffle_xor(odd, 1);
+      return is_odd() ? even : other;
+    }
+  }
+
+  [[nodiscard]] __device__ bool is_odd() const { return (this->first_ & 1) != 0; }
+
+  float terms_[V * width];
+  std::int32_t anchor_;
+};
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold::gpu
