@@ -24,8 +24,8 @@ __global__ void __launch_bounds__(most_sharers<Job, V>, resident_sharers<Job, V>
   const std::int64_t row = cluster::number();
   const std::int64_t first = std::int64_t{cluster::rank()} * part;
   const std::int64_t rest = job.source.cols - first;
-  auto own = job.template hold_part<lanes, V>(
-      row, first, rest < part ? static_cast<int>(rest) : part);
+  auto own =
+      job.template hold_part<lanes, V>(row, first, rest < part ? static_cast<int>(rest) : part);
   own.load_long();
   map_row<lanes>(
       job, own, row, blocks, memory, [] { cluster::wait(); },

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// softmax and log-softmax to the bits of core/reproducible.hpp as a job of rows that registers hold:
-/// of f32 arithmetic and a scale above 0.
+/// softmax and log-softmax to the bits of core/reproducible.hpp as a job of rows that registers
+/// hold: of f32 arithmetic and a scale above 0.
 #pragma once
 
 #include <gpu/job/row_source.hpp>
@@ -15,8 +15,8 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// `plain`: rows of the scale 1, of whole vectors that begin at sectors, in x and in y. `keep`: softmax's terms are kept between the looks, else computed again, which takes fewer
-/// registers.
+/// `plain`: rows of the scale 1, of whole vectors that begin at sectors, in x and in y. `keep`:
+/// softmax's terms are kept between the looks, else computed again, which takes fewer registers.
 template <map_operation op, class In, bool plain, bool keep>
 struct total_map {
   using element = In;
@@ -32,8 +32,8 @@ struct total_map {
   };
 
   static constexpr bool keeps = keep && !log;
-  /// Whether there are kernels for rows of lanes, or a block with 4 vectors a thread; and for longer
-  /// ones.
+  /// Whether there are kernels for rows of lanes, or a block with 4 vectors a thread; and for
+  /// longer ones.
   static constexpr bool has_short = log || keep;
   static constexpr bool has_long = !(width == 8 && (plain ? keeps : log));
   /// Whether short rows that are no whole sectors are put together before they are written.
@@ -47,8 +47,8 @@ struct total_map {
   std::int64_t y_stride;
   bool empty_is_zero;
 
-  /// The calling warp's part of `cols` columns of a row from `first` on: as much as it has room for,
-  /// after the warps before it.
+  /// The calling warp's part of `cols` columns of a row from `first` on: as much as it has room
+  /// for, after the warps before it.
   template <int lanes, int V>
   [[nodiscard]] __device__ held<V> hold_part(std::int64_t row, std::int64_t first, int cols) const {
     constexpr int each = (lanes * V - shared_vectors) * width;
@@ -72,9 +72,10 @@ struct total_map {
     constexpr float far = core::reproducible::far_from<float>;
     return (z >= far || z <= -far) && isfinite(z);
   }
-  /// The same of elements that are read again, by core/reproducible.hpp's own code.
+  /// The same of elements that are read again, by core/reproducible.hpp's own code; what was held
+  /// is dropped.
   template <int V>
-  __device__ total_state fold_again(const held<V>& own, int count, float largest) const {
+  __device__ total_state fold_again(held<V>& own, int count, float largest) const {
     const auto& range = own.range();
     total_state state;
     state.largest = largest;
@@ -83,6 +84,7 @@ struct total_map {
                   largest, std::int64_t{own.number(0)} * block_columns,
                   std::int64_t{count} * block_columns, state.sum);
     }
+    own.drop();
     return combine_over_lanes(count, total_monoid(), [&](const auto& f) { f(state); });
   }
 

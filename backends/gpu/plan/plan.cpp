@@ -297,7 +297,8 @@ row_plan plan_once(const row_shape& shape, const packet_warps& warps, const devi
     plan.part = round_up((vectors + plan.blocks - 1) / plan.blocks, 2);
     plan.threads = threads_for(plan.part, plan.vectors);
     const bool is_last = 2 * plan.blocks > device.cluster_blocks;
-    if (plan.threads <= (is_last ? warps.most_threads : std::min(warps.most_threads, cluster_threads))) {
+    if (plan.threads <=
+        (is_last ? warps.most_threads : std::min(warps.most_threads, cluster_threads))) {
       return plan;
     }
   }

@@ -74,7 +74,8 @@ __global__ void __launch_bounds__(most_sharers<Job, V>, least_resident(resident_
 
 /// Blocks of map_totals_by_lanes on a multiprocessor.
 template <class Job, int V>
-inline constexpr int totals_resident = V == 4 || (!Job::keeps && Job::is_plain) ? (Job::is_plain ? 4 : 3)
+inline constexpr int totals_resident = V == 4 || (!Job::keeps && Job::is_plain)
+                                           ? (Job::is_plain ? 4 : 3)
                                        : vector_width<typename Job::element> == 8 ? 2
                                                                                   : 3;
 
@@ -93,7 +94,7 @@ __global__ void __launch_bounds__(256, least_resident(totals_resident<Job, V>))
   const auto range =
       job.source.range(row, exists, Job::is_plain ? known_to_be_aligned : vector_bytes);
   typename Job::template held<V> own(range, static_cast<int>(threadIdx.x) & (row_lanes - 1),
-                                      row_lanes);
+                                     row_lanes);
   own.load();
   total_state state = job.template fold<lanes>(own, row_lanes);
   if (ballot(job.is_far(state.largest)) != 0) {

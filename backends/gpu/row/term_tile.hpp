@@ -65,9 +65,9 @@ class term_function {
   std::int32_t anchor_;
 };
 
-/// V vectors of a lane, number first + j * lanes for j in [0, V), of a range that begins at a packet,
-/// though not at a vector unless it is `plain`; see tile. `lanes` hold all of the range: 2 or more of
-/// f32, whose packets are two vectors.
+/// V vectors of a lane, number first + j * lanes for j in [0, V), of a range that begins at a
+/// packet, though not at a vector unless it is `plain`; see tile. `lanes` hold all of the range: 2
+/// or more of f32, whose packets are two vectors.
 template <class In, int V, bool plain>
 class term_tile : public tile<In, V, plain> {
   using base = tile<In, V, plain>;
@@ -101,6 +101,19 @@ class term_tile : public tile<In, V, plain> {
       store_singly(to + at, packed<In>([&](int i) { return value(element_of<In>(vector, i)); }),
                    range.head - at, range.end - at);
     }
+  }
+
+  /// Nothing that is held is used again: it takes no registers beside what comes before.
+  __device__ void drop() {
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      this->vectors_[j] = block16{};
+    }
+#pragma unroll
+    for (int i = 0; i < V * width; ++i) {
+      terms_[i] = 0;
+    }
+    anchor_ = 0;
   }
 
   /// Element i of vector j by its term: p 2^(n - 32 anchor + raised).
@@ -172,8 +185,8 @@ class term_tile : public tile<In, V, plain> {
     return state;
   }
 
-  /// The terms of vector j. Vectors that are wholly outside, which most lanes have or have not, cost
-  /// nothing.
+  /// The terms of vector j. Vectors that are wholly outside, which most lanes have or have not,
+  /// cost nothing.
   template <class Term>
   __device__ void fill(int j, const Term& term) {
     if (j >= V) {
@@ -193,8 +206,8 @@ class term_tile : public tile<In, V, plain> {
     }
   }
 
-  /// The sum of this lane's packet number p, where packets begin with vectors: of f32 even lanes have
-  /// those of the vectors 2 p, odd ones those of 2 p + 1.
+  /// The sum of this lane's packet number p, where packets begin with vectors: of f32 even lanes
+  /// have those of the vectors 2 p, odd ones those of 2 p + 1.
   __device__ float packet(int p) const {
     if constexpr (packet_lanes == 1) {
       float t[8];
@@ -218,9 +231,9 @@ class term_tile : public tile<In, V, plain> {
     }
   }
 
-  /// The same where packets begin at element `head` of vectors: the next lane has the elements before
-  /// that of its own vector. Terms may be added up from any place on, cyclically: sum_of_packet's
-  /// pairs are those of half, then a quarter of them.
+  /// The same where packets begin at element `head` of vectors: the next lane has the elements
+  /// before that of its own vector. Terms may be added up from any place on, cyclically:
+  /// sum_of_packet's pairs are those of half, then a quarter of them.
   template <int lanes>
   __device__ float packet_between(int p, int count) const {
     const int head = this->range_.head;
