@@ -11,7 +11,7 @@
 
 inline std::vector<const softfold::host::kernel_table*> each_isa() {
   std::vector<const softfold::host::kernel_table*> tables;
-  for (const char* isa : {"baseline", "avx2", "avx512", "avx512_bf16"}) {
+  for (const char* isa : {"baseline", "avx2", "avx512", "avx512_bf16", "amx"}) {
     try {
       tables.push_back(&softfold::host::choose_kernels(isa));
     } catch (const softfold::error&) {  // not on this processor
