@@ -172,7 +172,7 @@ class amx_fold : attention_packing {
   }
 
   /// Of 32 keys and 16 columns: pair i of the keys at 16 i.
-  [[nodiscard]] SOFTFOLD_INLINE std::uint32_t* value_tile(int j, int c) const {
+  [[nodiscard]] SOFTFOLD_INLINE std::uint32_t* value_tile(int j, std::int64_t c) const {
     return v_pairs + (j / group) * tile * given.weighted_stride + c * tile;
   }
   void step_values() {
@@ -192,7 +192,7 @@ class amx_fold : attention_packing {
     }
     if (--value_steps_ == 0) {
       add_extremes(reinterpret_cast<const std::uint32_t*>(valued_.s), valued_.g * group,
-                   rows_end(valued_.g), begin_);
+                   rows_end(valued_.g), valued_.keys.from, valued_.keys.end, begin_);
     }
   }
   void add_sums(int wide) {
@@ -237,6 +237,7 @@ class amx_fold : attention_packing {
   /// A group's products to exponentials, and the factors of what its rows summed before.
   void fold_group(const passage& p, int count) {
     const int steps = (value_steps_ + score_steps_ + group - 1) / group;  // for each row
+    const exponential_form to_exponential = exponential_;
     for (int r = 0; r < group; r += lanes) {
       const int first = p.g * group + r;
       if (first >= given.rows) {
@@ -256,10 +257,11 @@ class amx_fold : attention_packing {
       }
       const V before = V::load(maxima + first);
       const V top = max(across(each, [](V a, V b) { return max(a, b); }), before);
-      const V unchanged(1.0F);
-      V::select(equal(top, before), unchanged, exponential_(before - top)).store(factors + first);
+      V::select(equal(top, before), V(1.0F), to_exponential(before - top)).store(factors + first);
       top.store(maxima + first);
       alignas(64) float references[static_cast<unsigned>(lanes)];
+      alignas(64) float befores[static_cast<unsigned>(lanes)];
+      before.store(befores);
       V::select(equal(top, V(-infinity<float>)), V(0.0F), top).store(references);
 #pragma GCC unroll 1
       for (int l = 0; l < lanes; ++l) {
@@ -267,24 +269,50 @@ class amx_fold : attention_packing {
           step();
         }
         float* const s = p.s + (r + l) * block;
-        auto* const to = reinterpret_cast<std::uint32_t*>(s);
+        if (references[l] == infinity<float>) {
+          each[l] = V(0.0F);
+          fold_infinite(s, first + l, befores[l], p.keys);
+          continue;
+        }
+        auto* to = reinterpret_cast<std::uint32_t*>(s) + p.keys.from / 2;
         const V reference(references[l]);
         V sums[2] = {V(0.0F), V(0.0F)};
         for (int j = p.keys.from; j < p.keys.end; j += 2 * lanes) {
-          const V low = exponential_(V::load(s + j) - reference);
-          const V high = exponential_(V::load(s + j + lanes) - reference);
+          const V low = to_exponential(V::load(s + j) - reference);
+          const V high = to_exponential(V::load(s + j + lanes) - reference);
           sums[0] = sums[0] + low;
           sums[1] = sums[1] + high;
-          pairs::rounded(low, high).store(to + j / 2);
+          pairs::rounded(low, high).store(to);
+          to += lanes;
         }
         each[l] = sums[0] + sums[1];
       }
       alignas(64) float more[static_cast<unsigned>(lanes)];
       across(each, [](V a, V b) { return a + b; }).store(more);
       for (int l = 0; l < lanes && first + l < given.rows; ++l) {
+        if (references[l] == infinity<float>) {
+          continue;
+        }
         given.sum[first + l] = given.sum[first + l] * static_cast<double>(factors[first + l]) +
                                static_cast<double>(more[l]);
       }
+    }
+  }
+
+  /// A row that has a score of infinity.
+  void fold_infinite(float* s, int r, float before, block_range keys) {
+    if (r >= given.rows) {
+      return;
+    }
+    const V by(scale_);
+    for (int j = keys.from; j < keys.end; j += lanes) {
+      (V::load(s + j) * by).store(s + j);
+    }
+    maxima[r] = before * scale_;
+    factors[r] = fold_edited(s, r, keys.from, keys.end);
+    auto* const to = reinterpret_cast<std::uint32_t*>(s);
+    for (int j = keys.from; j < keys.end; j += 2 * lanes) {
+      pairs::rounded(V::load(s + j), V::load(s + j + lanes)).store(to + j / 2);
     }
   }
 

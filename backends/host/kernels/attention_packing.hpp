@@ -143,9 +143,10 @@ class attention_packing : protected attention_fold<bf16_bits> {
     }
   }
 
-  /// The products of the values that are not in the pairs, for rows that have the key: row r's
-  /// exponentials at e + (r - first) block.
-  void add_extremes(const std::uint32_t* exponentials, int first, int last, std::int64_t begin) {
+  /// The products of the values of keys [from, end) that are not in the pairs, for rows that have
+  /// the key: row r's exponentials at `exponentials` + (r - first) block.
+  void add_extremes(const std::uint32_t* exponentials, int first, int last, int from, int end,
+                    std::int64_t begin) {
     const V zero(0.0F);
     if (extremes_ == 0) {
       return;
@@ -158,7 +159,7 @@ class attention_packing : protected attention_fold<bf16_bits> {
         V sum = zero;
         for (int x = 0; x < extremes_; ++x) {
           const int j = extreme_keys_[x];
-          const float weight = widened(e[j]);
+          const float weight = j < from || j >= end ? 0.0F : widened(e[j]);
           if (weight != 0) {
             const V v = V::load(value(begin + j) + c, width, zero);
             const auto these = pairs::lanes_of(pairs::of_bits(v).extreme());

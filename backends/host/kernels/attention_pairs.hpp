@@ -92,7 +92,7 @@ class pairs_fold : attention_packing {
         add_tile<n, 1>(count, t, column);
       }
     });
-    add_extremes(exponential_pairs(0), 0, given.rows, begin);
+    add_extremes(exponential_pairs(0), 0, given.rows, 0, count, begin);
   }
 
   [[nodiscard]] SOFTFOLD_INLINE std::uint32_t* exponential_pairs(int r) const {
