@@ -77,7 +77,7 @@ const kernel_table& avx512_with_tiles() {
     kernel_table t = avx512_with_dot_products();
     t.isa = "amx";
     t.attention[input_bf16] = amx_kernels.attention_bf16;
-    t.attention_row_blocks[input_bf16] = attention_most_row_blocks;
+    t.attention_at_once[input_bf16] = {attention_most_row_blocks, attention_most_key_block};
     return t;
   }();
   return table;

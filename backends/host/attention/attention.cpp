@@ -23,7 +23,7 @@ namespace host {
 namespace {
 
 constexpr std::int64_t chunk_keys = 1024;
-static_assert(chunk_keys % attention_key_block == 0);
+static_assert(chunk_keys % attention_key_block == 0 && chunk_keys % attention_most_key_block == 0);
 
 /// The states of a block's rows.
 template <class A>
@@ -61,7 +61,8 @@ class attention_job {
         stride_(attention_padded(p.v.dim)),
         states_bytes_(states::bytes(block_rows_, stride_)),
         scratch_bytes_((static_cast<std::size_t>(attention_scratch_elements(
-                            block_rows_ / attention_row_block, p.q.dim, p.v.dim)) *
+                            block_rows_, on.kernels.attention_at_once[input_].keys, p.q.dim,
+                            p.v.dim)) *
                             sizeof(A) +
                         63) /
                        64 * 64) {}
@@ -144,17 +145,22 @@ class attention_job {
   };
   static constexpr std::int64_t enough_each = 4;  ///< blocks for each thread
 
-  /// What is made of a block of keys is made once for all rows of a block; but threads want blocks.
+  /// What is made of a block of keys is made once for all rows of a block: as many as leave each
+  /// thread some blocks, and queries and sums in the second-level cache.
   [[nodiscard]] std::int64_t rows_of_block() const {
-    std::int64_t units = on_.kernels.attention_row_blocks[input_];
+    constexpr std::int64_t most_bytes = 576 << 10;
+    const auto row_bytes = static_cast<std::int64_t>(sizeof(T)) * p_.q.dim +
+                           static_cast<std::int64_t>(sizeof(A)) * p_.v.dim;
+    std::int64_t rows = on_.kernels.attention_at_once[input_].row_blocks * attention_row_block;
     const auto blocks = [&] {
-      return p_.q.batches * p_.k.heads *
-             core::attention_sequence::most_blocks(p_, units * attention_row_block);
+      return p_.q.batches * p_.k.heads * core::attention_sequence::most_blocks(p_, rows);
     };
-    while (on_.threads > 1 && units > 1 && blocks() < enough_each * on_.threads) {
-      units /= 2;
+    while (rows > attention_row_block &&
+           (rows * row_bytes > most_bytes ||
+            (on_.threads > 1 && blocks() < enough_each * on_.threads))) {
+      rows /= 2;
     }
-    return units * attention_row_block;
+    return rows;
   }
   static std::int64_t chunks_of(std::int64_t keys) {
     return std::max<std::int64_t>(1, (keys + chunk_keys - 1) / chunk_keys);

@@ -15,7 +15,7 @@ namespace {
 
 /// `Tiles`: amx_tiles or what stands in for it.
 template <class Tiles>
-class amx_fold : attention_packing {
+class amx_fold : attention_packing<attention_most_key_block> {
   using exponential_form = difference_exponential<V>;
 
  public:
@@ -236,7 +236,8 @@ class amx_fold : attention_packing {
 
   /// A group's products to exponentials, and the factors of what its rows summed before.
   void fold_group(const passage& p, int count) {
-    const int steps = (value_steps_ + score_steps_ + group - 1) / group;  // for each row
+    const int steps = value_steps_ + score_steps_;
+    int done = 0;
     const exponential_form to_exponential = exponential_;
     for (int r = 0; r < group; r += lanes) {
       const int first = p.g * group + r;
@@ -265,7 +266,7 @@ class amx_fold : attention_packing {
       V::select(equal(top, V(-infinity<float>)), V(0.0F), top).store(references);
 #pragma GCC unroll 1
       for (int l = 0; l < lanes; ++l) {
-        for (int i = 0; i < steps; ++i) {
+        for (; done < steps * (r + l + 1) / group; ++done) {
           step();
         }
         float* const s = p.s + (r + l) * block;

@@ -43,7 +43,8 @@ SOFTFOLD_INLINE void clear(vec<A> (&sums)[rows][vectors]) {
   }
 }
 
-template <class T>
+/// `key_block`: keys of a block.
+template <class T, int key_block = attention_key_block>
 class attention_fold {
  protected:
   using A = arithmetic_t<T>;
@@ -53,7 +54,7 @@ class attention_fold {
   static constexpr int tile_rows = 6;
   /// Keys whose transposed elements lie together.
   static constexpr int panel = most_vectors * lanes;
-  static constexpr int block = attention_key_block;
+  static constexpr int block = key_block;
   static_assert(block % panel == 0);
 
   explicit SOFTFOLD_INLINE attention_fold(const attention_rows& rows)

@@ -21,7 +21,20 @@ namespace {
 
 /// Queries, keys and values as vectors of pairs, a type of the instruction set; and what is not left
 /// to the instructions.
-class attention_packing : protected attention_fold<bf16_bits> {
+template <int key_block>
+class attention_packing : protected attention_fold<bf16_bits, key_block> {
+  using base = attention_fold<bf16_bits, key_block>;
+
+ protected:
+  using base::block;
+  using base::given;
+  using base::key;
+  using base::lanes;
+  using base::query;
+  using base::value;
+  using base::weighted;
+  using typename base::V;
+
  public:
   /// Of |scale|: a score's products that are lost add up to less than dim 2^-124, times this
   /// nothing.
@@ -31,13 +44,13 @@ class attention_packing : protected attention_fold<bf16_bits> {
   /// `key_panel`: keys whose pairs lie together. `all_padded`: keys, too, have pairs of 0 up to
   /// q_stride.
   SOFTFOLD_INLINE attention_packing(const attention_rows& rows, int key_panel, bool all_padded)
-      : attention_fold(rows),
+      : base(rows),
         q_stride(static_cast<int>(attention_padded((rows.dim + 1) / 2))),
         key_pairs(all_padded ? q_stride : (rows.dim + 1) / 2),
         key_panel_(key_panel),
-        q_pairs(reinterpret_cast<std::uint32_t*>(packed_q)),
-        k_pairs(reinterpret_cast<std::uint32_t*>(packed_k)),
-        v_pairs(reinterpret_cast<std::uint32_t*>(packed_v)) {}
+        q_pairs(reinterpret_cast<std::uint32_t*>(this->packed_q)),
+        k_pairs(reinterpret_cast<std::uint32_t*>(this->packed_k)),
+        v_pairs(reinterpret_cast<std::uint32_t*>(this->packed_v)) {}
 
   /// Pair i of row r: q_pairs[r q_stride + i].
   void pack_queries() {
@@ -184,7 +197,7 @@ class attention_packing : protected attention_fold<bf16_bits> {
 
  private:
   bool q_subnormal_[attention_row_block * attention_most_row_blocks];
-  V::mask k_subnormal_[block / lanes];
+  typename V::mask k_subnormal_[block / lanes];
   bool any_q_subnormal_ = false;
   bool any_k_subnormal_ = false;
   int extremes_ = 0;

@@ -17,7 +17,7 @@ SOFTFOLD_INLINE vec<float> dot(pairs a, pairs b, vec<float> sum) {
   return _mm512_dpbf16_ps(sum.v, reinterpret_cast<__m512bh>(a.v), reinterpret_cast<__m512bh>(b.v));
 }
 
-class pairs_fold : attention_packing {
+class pairs_fold : attention_packing<attention_key_block> {
  public:
   using attention_packing::most_scale;
 

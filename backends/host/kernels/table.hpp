@@ -410,10 +410,10 @@ struct attention_rows {
   const void* v;
   std::int64_t k_stride;
   std::int64_t v_stride;
-  int rows;  ///< at most kernel_table::attention_row_blocks of attention_row_block
+  int rows;  ///< at most kernel_table::attention_at_once
   int dim;
   int v_dim;
-  std::int64_t begin;  ///< keys; a multiple of attention_key_block
+  std::int64_t begin;  ///< keys; a multiple of attention_at_once.keys
   std::int64_t end;
   const std::int64_t* first;  ///< of each row: keys [first, last) exist
   const std::int64_t* last;
@@ -432,8 +432,9 @@ struct attention_rows {
 };
 /// A row's bits depend on its place among so many rows; kernels may take a multiple at once.
 inline constexpr int attention_row_block = 96;
-inline constexpr int attention_most_row_blocks = 4;
+inline constexpr int attention_most_row_blocks = 8;
 inline constexpr int attention_key_block = 128;
+inline constexpr int attention_most_key_block = 512;
 /// So few rows take keys and values as they lie.
 inline constexpr int attention_few_rows = 8;
 inline constexpr int attention_padding = 16;
@@ -441,11 +442,16 @@ constexpr std::int64_t attention_padded(std::int64_t n) {
   return (n + attention_padding - 1) / attention_padding * attention_padding;
 }
 /// Queries, a block of keys, one of values, scores, and two numbers a row.
-constexpr std::int64_t attention_scratch_elements(std::int64_t row_blocks, std::int64_t dim,
-                                                  std::int64_t v_dim) {
-  return row_blocks * attention_row_block * (attention_padded(dim) + attention_key_block + 2) +
-         attention_key_block * (attention_padded(dim) + attention_padded(v_dim));
+constexpr std::int64_t attention_scratch_elements(std::int64_t rows, std::int64_t key_block,
+                                                  std::int64_t dim, std::int64_t v_dim) {
+  return rows * (attention_padded(dim) + key_block + 2) +
+         key_block * (attention_padded(dim) + attention_padded(v_dim));
 }
+/// What a kernel works on at once.
+struct attention_blocks {
+  int row_blocks;  ///< a power of 2, of attention_row_block
+  int keys;
+};
 
 enum input_type : int { input_f32, input_f64, input_f16, input_bf16, input_types };
 enum output_type : int { output_same, output_arithmetic, output_types };
@@ -462,8 +468,7 @@ struct kernel_table {
   input_kernels input[input_types];
   /// The states of the rows over the keys: from nothing, whatever the memory held.
   void (*attention[input_types])(const attention_rows* rows);
-  /// Row blocks that `attention` takes at once.
-  int attention_row_blocks[input_types];
+  attention_blocks attention_at_once[input_types];
   /// o[i] becomes o[i] own + more[i] other, and lost[i] what that and those before it rounded away.
   void (*attention_add[input_types])(void* o, void* lost, const void* more, std::int64_t n,
                                      double own, double other);
