@@ -46,8 +46,9 @@ class emulated_tiles {
         }
       }
       for (int n = 0; n < 16; ++n) {
-        float& sum = reinterpret_cast<float&>(tiles_[sums].rows[m][n]);
-        sum = normal(normal(sum) + normal(both[0][n] + both[1][n]));
+        std::uint32_t& sum = tiles_[sums].rows[m][n];
+        sum = __builtin_bit_cast(std::uint32_t, normal(normal(__builtin_bit_cast(float, sum)) +
+                                                       normal(both[0][n] + both[1][n])));
       }
     }
   }

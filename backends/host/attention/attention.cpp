@@ -60,12 +60,12 @@ class attention_job {
         chunks_(chunks_of(p.most_keys())),
         stride_(attention_padded(p.v.dim)),
         states_bytes_(states::bytes(block_rows_, stride_)),
-        scratch_bytes_((static_cast<std::size_t>(attention_scratch_elements(
-                            block_rows_, on.kernels.attention_at_once[input_].keys, p.q.dim,
-                            p.v.dim)) *
-                            sizeof(A) +
-                        63) /
-                       64 * 64) {}
+        scratch_bytes_(
+            (static_cast<std::size_t>(attention_scratch_elements(
+                 block_rows_, on.kernels.attention_at_once[input_].keys, p.q.dim, p.v.dim)) *
+                 sizeof(A) +
+             63) /
+            64 * 64) {}
 
   void run() {
     // Few blocks: their chunks are spread, too.
@@ -85,8 +85,7 @@ class attention_job {
       const auto whole = [&](std::int64_t block, int slot) {
         std::byte* const mine = own_of(slot);
         const states total = states::at(mine + scratch_bytes_, block_rows_, stride_);
-        const states next =
-            states::at(mine + scratch_bytes_ + states_bytes_, block_rows_, stride_);
+        const states next = states::at(mine + scratch_bytes_ + states_bytes_, block_rows_, stride_);
         const place at = place_of(block);
         const given_rows rows(*this, at);
         for (std::int64_t c = 0; c < at.chunks; ++c) {

@@ -9,8 +9,12 @@ inline namespace SOFTFOLD_BACKEND {
 namespace host {
 namespace {
 
-/// So few rows of the last row block are left to AVX512_BF16.
-constexpr int few_rows = attention_few_rows;
+/// So few rows of the last row block are left to AVX512_BF16, which is quicker there (measured:
+/// docs/notes.md).
+int few_rows(const attention_rows& rows) {
+  const int dims = rows.dim + rows.v_dim;
+  return dims >= 64 ? attention_few_rows : dims > 16 ? 20 : 64;
+}
 
 /// Rows from `first` on.
 attention_rows rows_from(const attention_rows& all, int first) {
@@ -33,7 +37,7 @@ void attention_bf16(const attention_rows* rows) {
   const double scale = rows->scale < 0 ? -rows->scale : rows->scale;
   const int last = rows->rows % attention_row_block;
   const int left = scale > amx_fold<amx_tiles>::most_scale ? rows->rows
-                   : last <= few_rows                      ? last
+                   : last <= few_rows(*rows)               ? last
                                                            : 0;
   attention_rows some = *rows;
   some.rows -= left;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Attention of many rows of bf16 by AMX: groups of 32 rows take 32 keys, or columns of values, in a
-/// step, four tiles of sums from two of each side. While a group's products become exponentials, row
-/// by row, the tiles add the values of the group before and multiply those of the next: the two
+/// Attention of many rows of bf16 by AMX: groups of 32 rows take 32 keys, or columns of values, in
+/// a step, four tiles of sums from two of each side. While a group's products become exponentials,
+/// row by row, the tiles add the values of the group before and multiply those of the next: the two
 /// kinds of instructions run beside each other.
 #pragma once
 
@@ -157,8 +157,8 @@ class amx_fold : attention_packing<attention_most_key_block> {
     if (pair_ == 0) {
       clear_sums();
     }
-    add_products(q_pairs + scored_.g * group * q_stride + pair_, q_stride,
-                 key_at(j) + pair_ * tile, key_at(j + tile) + pair_ * tile);
+    add_products(q_pairs + scored_.g * group * q_stride + pair_, q_stride, key_at(j) + pair_ * tile,
+                 key_at(j + tile) + pair_ * tile);
     pair_ += tile;
     if (pair_ == q_stride) {
       store_sums(scored_.s + j, block);
@@ -328,7 +328,7 @@ class amx_fold : attention_packing<attention_most_key_block> {
     if (!edited_ && below <= keys.from && above >= keys.end && most == keys.end) {
       return;
     }
-    const int lo = below <= keys.from  ? keys.from
+    const int lo = below <= keys.from ? keys.from
                    : below < keys.end ? static_cast<int>(below)
                                       : keys.end;
     const int hi = above >= most ? most : above > lo ? static_cast<int>(above) : lo;

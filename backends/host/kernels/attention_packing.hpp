@@ -19,8 +19,8 @@ inline namespace SOFTFOLD_BACKEND {
 namespace host {
 namespace {
 
-/// Queries, keys and values as vectors of pairs, a type of the instruction set; and what is not left
-/// to the instructions.
+/// Queries, keys and values as vectors of pairs, a type of the instruction set; and what is not
+/// left to the instructions.
 template <int key_block>
 class attention_packing : protected attention_fold<bf16_bits, key_block> {
   using base = attention_fold<bf16_bits, key_block>;
@@ -58,8 +58,8 @@ class attention_packing : protected attention_fold<bf16_bits, key_block> {
       const bf16_bits* const from = query(r);
       std::uint32_t subnormal = 0;
       for (int i = 0; i < q_stride; i += lanes) {
-        const pairs x = 2 * i < given.dim ? pairs::load(from + 2 * i, given.dim - 2 * i)
-                                          : pairs::all(0);
+        const pairs x =
+            2 * i < given.dim ? pairs::load(from + 2 * i, given.dim - 2 * i) : pairs::all(0);
         subnormal |= x.subnormal();
         x.store(q_pairs + r * q_stride + i);
       }
@@ -113,10 +113,10 @@ class attention_packing : protected attention_fold<bf16_bits, key_block> {
       const bf16_bits* const second = j + 1 < count ? value(begin + j + 1) : nullptr;
       std::uint32_t all = 0;
       for (int c = 0; c < given.weighted_stride; c += lanes) {
-        const pairs x = c < given.v_dim && j < count
-                            ? pairs::load(first + c, second == nullptr ? nullptr : second + c,
-                                          given.v_dim - c)
-                            : pairs::all(0);
+        const pairs x =
+            c < given.v_dim && j < count
+                ? pairs::load(first + c, second == nullptr ? nullptr : second + c, given.v_dim - c)
+                : pairs::all(0);
         const std::uint32_t extreme = x.extreme();
         all |= extreme;
         x.without(extreme).store(place(j / 2, c));

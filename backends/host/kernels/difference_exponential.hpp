@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// exp(scale d) of differences d <= 0 from a row's largest product, in the fewest instructions whose
-/// error a sum of f32 bears: the scale is in the constants, ln 2 is taken off in one step, and of a
-/// table of 32 powers what is left needs two coefficients. 1 for 0.
+/// exp(scale d) of differences d <= 0 from a row's largest product, in the fewest instructions
+/// whose error a sum of f32 bears: the scale is in the constants, ln 2 is taken off in one step,
+/// and of a table of 32 powers what is left needs two coefficients. 1 for 0.
 #pragma once
 
 #include <backends/host/kernels/memory_types.hpp>
@@ -15,14 +15,12 @@ namespace host {
 namespace {
 
 inline constexpr float powers_of_32nds[] = {
-    0x1.000000p+0F, 0x1.059b0ep+0F, 0x1.0b5586p+0F, 0x1.11301ep+0F,
-    0x1.172b84p+0F, 0x1.1d4874p+0F, 0x1.2387a6p+0F, 0x1.29e9e0p+0F,
-    0x1.306fe0p+0F, 0x1.371a74p+0F, 0x1.3dea64p+0F, 0x1.44e086p+0F,
-    0x1.4bfdaep+0F, 0x1.5342b6p+0F, 0x1.5ab07ep+0F, 0x1.6247ecp+0F,
-    0x1.6a09e6p+0F, 0x1.71f75ep+0F, 0x1.7a1148p+0F, 0x1.82589ap+0F,
-    0x1.8ace54p+0F, 0x1.93737cp+0F, 0x1.9c4918p+0F, 0x1.a5503cp+0F,
-    0x1.ae89fap+0F, 0x1.b7f770p+0F, 0x1.c199bep+0F, 0x1.cb720ep+0F,
-    0x1.d5818ep+0F, 0x1.dfc974p+0F, 0x1.ea4afap+0F, 0x1.f50766p+0F};
+    0x1.000000p+0F, 0x1.059b0ep+0F, 0x1.0b5586p+0F, 0x1.11301ep+0F, 0x1.172b84p+0F, 0x1.1d4874p+0F,
+    0x1.2387a6p+0F, 0x1.29e9e0p+0F, 0x1.306fe0p+0F, 0x1.371a74p+0F, 0x1.3dea64p+0F, 0x1.44e086p+0F,
+    0x1.4bfdaep+0F, 0x1.5342b6p+0F, 0x1.5ab07ep+0F, 0x1.6247ecp+0F, 0x1.6a09e6p+0F, 0x1.71f75ep+0F,
+    0x1.7a1148p+0F, 0x1.82589ap+0F, 0x1.8ace54p+0F, 0x1.93737cp+0F, 0x1.9c4918p+0F, 0x1.a5503cp+0F,
+    0x1.ae89fap+0F, 0x1.b7f770p+0F, 0x1.c199bep+0F, 0x1.cb720ep+0F, 0x1.d5818ep+0F, 0x1.dfc974p+0F,
+    0x1.ea4afap+0F, 0x1.f50766p+0F};
 
 /// Their bits, less their place in the table, which the multiple's low bits add.
 inline constexpr auto powers_of_32nds_bits = [] {

@@ -26,13 +26,12 @@ struct pairs {
   /// The first elements of two rows, at least one, side by side; 0 past them and for no row.
   static SOFTFOLD_INLINE pairs load(const bf16_bits* first, const bf16_bits* second, int elements) {
     const auto columns = [&](const bf16_bits* row) {
-      return _mm512_cvtepu16_epi32(
-          elements >= V::lanes ? _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row))
-                               : _mm256_maskz_loadu_epi16(V::first(elements), row));
+      return _mm512_cvtepu16_epi32(elements >= V::lanes
+                                       ? _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row))
+                                       : _mm256_maskz_loadu_epi16(V::first(elements), row));
     };
     const __m512i low = columns(first);
-    return {second == nullptr ? low
-                              : _mm512_or_si512(low, _mm512_slli_epi32(columns(second), 16))};
+    return {second == nullptr ? low : _mm512_or_si512(low, _mm512_slli_epi32(columns(second), 16))};
   }
   static SOFTFOLD_INLINE pairs all(std::uint32_t pair) {
     return {_mm512_set1_epi32(static_cast<int>(pair))};

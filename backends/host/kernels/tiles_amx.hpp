@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// AMX's eight tile registers, each of 16 rows of 64 bytes: what attention_amx.hpp asks of a type of
-/// tiles.
+/// AMX's eight tile registers, each of 16 rows of 64 bytes: what attention_amx.hpp asks of a type
+/// of tiles.
 #pragma once
 
 #include <backends/host/kernels/memory_types.hpp>
@@ -31,12 +31,16 @@ class amx_tiles {
   /// Row i from p + i stride, in elements of 4 bytes.
   template <int tile>
   SOFTFOLD_INLINE void load(const void* p, std::int64_t stride) {
-    __asm__ volatile("tileloadd (%1,%2,1), %%tmm%c0" : : "i"(tile), "r"(p), "r"(stride * 4)
+    __asm__ volatile("tileloadd (%1,%2,1), %%tmm%c0"
+                     :
+                     : "i"(tile), "r"(p), "r"(stride * 4)
                      : "memory");
   }
   template <int tile>
   SOFTFOLD_INLINE void store(void* p, std::int64_t stride) {
-    __asm__ volatile("tilestored %%tmm%c0, (%1,%2,1)" : : "i"(tile), "r"(p), "r"(stride * 4)
+    __asm__ volatile("tilestored %%tmm%c0, (%1,%2,1)"
+                     :
+                     : "i"(tile), "r"(p), "r"(stride * 4)
                      : "memory");
   }
   /// sums[m][n] += the sum over k of the products of the pairs a[m][k] and b[k][n]. Subnormal
