@@ -67,7 +67,7 @@ struct problem {
     for (int r = 0; r < rows; ++r) {
       const auto row = static_cast<std::size_t>(r);
       first[row] = below(keys);
-      last[row] = std::min<std::int64_t>(keys, first[row] + below(keys / 2));
+      last[row] = std::min<std::int64_t>(keys, first[row] + below(keys / 2 + 1));
     }
   }
   void add_bias() {

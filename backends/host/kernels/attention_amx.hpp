@@ -93,8 +93,9 @@ class amx_fold : attention_packing<attention_most_key_block> {
   void fold_block(std::int64_t begin, int count) {
     const block_range packed = of_block(all_keys_, begin, count);
     pack_keys(begin, packed.from, packed.end, count);
-    pack_values(begin, packed.from, packed.end, count,
-                [&](int j, int c) { return value_tile(2 * j, c) + j % tile * tile; });
+    pack_values(begin, packed.from, packed.end, count, [&](int j, int c) {
+      return value_tile(2 * j, c / tile * tile) + j % tile * tile + c % tile;
+    });
     begin_ = begin;
     passage way[groups];
     int n = 0;
