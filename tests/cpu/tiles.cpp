@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention's kernel for AMX with emulated tiles, on any processor, against the baseline's kernel,
 // which has f32 products; and, where there are tiles, the emulation against them.
-#include "each_isa.hpp"
 #include "pairs_portable.hpp"
 #include "tiles_emulated.hpp"
 
 #include <backends/host/kernels/attention_amx.hpp>
+#include <backends/host/machine.hpp>
 #if defined(SOFTFOLD_HAS_AMX)
 #include <backends/host/kernels/tiles_amx.hpp>
 #endif
+
+#include <softfold/error.hpp>
 
 #include <doctest/doctest.h>
 

@@ -147,7 +147,7 @@ class attention_job {
   /// What is made of a block of keys is made once for all rows of a block: as many as leave each
   /// thread some blocks, and queries and sums in the second-level cache.
   [[nodiscard]] std::int64_t rows_of_block() const {
-    constexpr std::int64_t most_bytes = 576 << 10;
+    constexpr std::int64_t most_bytes = 1152 << 10;
     const auto row_bytes = static_cast<std::int64_t>(sizeof(T)) * p_.q.dim +
                            static_cast<std::int64_t>(sizeof(A)) * p_.v.dim;
     std::int64_t rows = on_.kernels.attention_at_once[input_].row_blocks * attention_row_block;
