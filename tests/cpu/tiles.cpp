@@ -288,11 +288,13 @@ TEST_CASE("the emulation has the processor's bits") {
   };
   const auto dot = [](auto&& tiles, const tile& a, const tile& b, const tile& before) {
     tile sums;
+    tiles.configure();
     tiles.template load<0>(&before, 16);
     tiles.template load<1>(&a, 16);
     tiles.template load<2>(&b, 16);
     tiles.template dot<0, 1, 2>();
     tiles.template store<0>(&sums, 16);
+    tiles.release();
     return sums;
   };
   std::mt19937 random(6);

@@ -15,6 +15,8 @@ namespace {
 
 class emulated_tiles {
  public:
+  void configure() {}
+  void release() {}
   template <int tile>
   void clear() {
     std::memset(&tiles_[tile], 0, sizeof tiles_[tile]);

@@ -36,7 +36,9 @@ class amx_fold : attention_packing<attention_most_key_block> {
       }
       all_keys_.add(keys_[g].first, keys_[g].last);
     }
+    tiles_.configure();
     over_blocks(*this);
+    tiles_.release();
     // What were products until now.
     for (int r = 0; r < given.rows; ++r) {
       maxima[r] *= scale_;

@@ -11,18 +11,17 @@ inline namespace SOFTFOLD_BACKEND {
 namespace host {
 namespace {
 
-/// The thread's tiles, as long as there is such an object; then they are released, so that no other
-/// code runs, or is switched to, with them. Not by intrinsics: g++'s do not say that a load reads
-/// memory.
+/// The thread's tiles, from configure to release, so that no other code runs, or is switched to,
+/// with them. Two functions and no destructor: cleaning up after exceptions, which there are none,
+/// would be code shared with other translation units. Not by intrinsics: g++'s do not say that a
+/// load reads memory.
 class amx_tiles {
  public:
-  SOFTFOLD_INLINE amx_tiles() {
+  static SOFTFOLD_INLINE void configure() {
     static constexpr configuration all_whole;
     __asm__ volatile("ldtilecfg %0" : : "m"(all_whole));
   }
-  amx_tiles(const amx_tiles&) = delete;
-  amx_tiles& operator=(const amx_tiles&) = delete;
-  SOFTFOLD_INLINE ~amx_tiles() { __asm__ volatile("tilerelease"); }
+  static SOFTFOLD_INLINE void release() { __asm__ volatile("tilerelease"); }
 
   template <int tile>
   SOFTFOLD_INLINE void clear() {
