@@ -135,9 +135,9 @@ struct problem {
          ++j) {
       double products = 0;
       for (int i = 0; i < dim; ++i) {
-        products +=
-            std::fabs(static_cast<double>(widened(q[static_cast<std::size_t>(r * dim + i)])) *
-                      static_cast<double>(widened(k[static_cast<std::size_t>(j * dim + i)])));
+        products += std::fabs(
+            static_cast<double>(widened(q[static_cast<std::size_t>(std::int64_t{r} * dim + i)])) *
+            static_cast<double>(widened(k[static_cast<std::size_t>(j * dim + i)])));
       }
       double added = slope.empty() ? 0
                                    : slope[static_cast<std::size_t>(r)] *
@@ -250,7 +250,7 @@ TEST_CASE("elements that tiles lose, and such as are not numbers") {
     problem of_value = p;
     problem of_key = p;
     problem of_query = p;
-    for (int i = 0; i < 6; ++i) {
+    for (std::int64_t i = 0; i < 6; ++i) {
       of_value.v[static_cast<std::size_t>(i * 100 * 20 + i)] = {bits};
       of_key.k[static_cast<std::size_t>(i * 100 * 24 + i)] = {bits};
       of_query.q[static_cast<std::size_t>(i * 6 * 24 + i)] = {bits};
