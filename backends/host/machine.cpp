@@ -6,6 +6,10 @@
 #if defined(SOFTFOLD_HAS_AVX2)
 #include <cpuid.h>
 #endif
+#if defined(SOFTFOLD_HAS_AMX)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #include <fstream>
 #include <string_view>
@@ -67,6 +71,19 @@ const kernel_table& avx512_with_dot_products() {
 }
 #endif
 
+#if defined(SOFTFOLD_HAS_AMX)
+const kernel_table& avx512_with_tiles() {
+  static const kernel_table table = [] {
+    kernel_table t = avx512_with_dot_products();
+    t.isa = "amx";
+    t.attention[input_bf16] = amx_kernels.attention_bf16;
+    t.attention_at_once[input_bf16] = {attention_most_row_blocks, attention_most_key_block};
+    return t;
+  }();
+  return table;
+}
+#endif
+
 #if defined(SOFTFOLD_HAS_AVX512)
 bool has_avx512() {
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -74,9 +91,46 @@ bool has_avx512() {
 }
 #endif
 
+#if defined(SOFTFOLD_HAS_AVX512_BF16)
+bool has_avx512_bf16() { return has_avx512() && __builtin_cpu_supports("avx512bf16"); }
+#endif
+
+#if defined(SOFTFOLD_HAS_AMX)
+/// Whether the processor and the system have tiles of bf16, and the process may use them: Linux
+/// wants to be asked before the first use, once for all threads.
+bool has_amx() {
+  static const bool may_use = [] {
+    unsigned a = 0;
+    unsigned b = 0;
+    unsigned c = 0;
+    unsigned d = 0;
+    constexpr unsigned bf16_and_tiles = 1U << 22 | 1U << 24;
+    if (!has_avx512_bf16() || __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 ||
+        (d & bf16_and_tiles) != bf16_and_tiles) {
+      return false;
+    }
+    unsigned enabled = 0;
+    unsigned high = 0;
+    __asm__("xgetbv" : "=a"(enabled), "=d"(high) : "c"(0));
+    constexpr unsigned tile_state = 3U << 17;
+    constexpr int request_permission = 0x1023;
+    constexpr int tile_data = 18;
+    return (enabled & tile_state) == tile_state &&
+           syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+  }();
+  return may_use;
+}
+#endif
+
+#if defined(SOFTFOLD_HAS_AVX2)
+bool has_avx2() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
+}
+#endif
+
 struct candidate {
   const kernel_table& kernels;
-  bool supported;
+  bool (*supported)();
 };
 
 }  // namespace
@@ -93,21 +147,24 @@ const kernel_table& choose_kernels(const char* forced) {
     forced = nullptr;  // as if the variable were not set
   }
   const candidate widest_first[] = {
+#if defined(SOFTFOLD_HAS_AMX)
+    {avx512_with_tiles(), has_amx},
+#endif
 #if defined(SOFTFOLD_HAS_AVX512_BF16)
-    {avx512_with_dot_products(), has_avx512() && __builtin_cpu_supports("avx512bf16")},
+    {avx512_with_dot_products(), has_avx512_bf16},
 #endif
 #if defined(SOFTFOLD_HAS_AVX512)
-    {avx512_kernels, has_avx512()},
+    {avx512_kernels, has_avx512},
 #endif
 #if defined(SOFTFOLD_HAS_AVX2)
-    {avx2_kernels, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c()},
+    {avx2_kernels, has_avx2},
 #endif
-    {baseline_kernels, true},
+    {baseline_kernels, [] { return true; }},
   };
   std::string known;
   for (const candidate& c : widest_first) {
     if (forced == nullptr || forced == std::string_view(c.kernels.isa)) {
-      if (c.supported) {
+      if (c.supported()) {
         return c.kernels;
       }
       if (forced != nullptr) {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-set(SOFTFOLD_INSTRUCTION_SETS avx2,avx512,avx512_bf16
+set(SOFTFOLD_INSTRUCTION_SETS avx2,avx512,avx512_bf16,amx
     CACHE STRING "On x86-64, instruction sets to compile the kernels for beside the baseline")
 
 # softfold_host_sources(TARGET): the work on rows in host memory, shared by the backends that run
@@ -18,16 +18,21 @@ function(softfold_host_sources target)
   set(options_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c -mprfchw
       "$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized;-Wno-uninitialized>")
   set(options_avx512_bf16 ${options_avx512} -mavx512bf16)
+  set(options_amx ${options_avx512_bf16} -mamx-tile -mamx-bf16)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
     string(REPLACE "," ";" sets "${SOFTFOLD_INSTRUCTION_SETS}")
-    if("avx512_bf16" IN_LIST sets AND NOT "avx512" IN_LIST sets)
-      message(FATAL_ERROR "SOFTFOLD_INSTRUCTION_SETS has avx512_bf16 without avx512, which has its other "
-                          "kernels; add that.")
-    endif()
+    foreach(pair "avx512_bf16;avx512" "amx;avx512_bf16")
+      list(GET pair 0 isa)
+      list(GET pair 1 below)
+      if(isa IN_LIST sets AND NOT below IN_LIST sets)
+        message(FATAL_ERROR "SOFTFOLD_INSTRUCTION_SETS has ${isa} without ${below}, which has its other "
+                            "kernels; add that.")
+      endif()
+    endforeach()
     foreach(isa IN LISTS sets)
       if(NOT DEFINED options_${isa})
         message(FATAL_ERROR "SOFTFOLD_INSTRUCTION_SETS has ${isa}; expected some of avx2, avx512, "
-                            "avx512_bf16.")
+                            "avx512_bf16, amx.")
       endif()
       list(APPEND sources isa/${isa}.cpp)
       set_source_files_properties("${directory}/isa/${isa}.cpp" PROPERTIES
@@ -47,7 +52,7 @@ function(softfold_host_sources target)
       list(APPEND checked -fno-sanitize=undefined)
     endif()
     set_property(SOURCE ${directory}/isa/baseline.cpp ${directory}/isa/avx2.cpp
-                        ${directory}/isa/avx512.cpp ${directory}/isa/avx512_bf16.cpp
+                        ${directory}/isa/avx512.cpp ${directory}/isa/avx512_bf16.cpp ${directory}/isa/amx.cpp
                  APPEND PROPERTY COMPILE_OPTIONS ${checked})
   endif()
   list(TRANSFORM sources PREPEND "${directory}/")

@@ -53,8 +53,8 @@ inline namespace SOFTFOLD_BACKEND {
 class SOFTFOLD_API queue {
  public:
   /// The default device, all threads that the process may run on. SOFTFOLD_ISA in the
-  /// environment (baseline, avx2, avx512, avx512_bf16) forces the kernels' instruction set on the
-  /// CPU.
+  /// environment (baseline, avx2, avx512, avx512_bf16, amx) forces the kernels' instruction set on
+  /// the CPU.
   queue();
   /// Throws error(invalid_argument) if options.threads is negative, if options.device is no GPU of
   /// a GPU backend, if options.numerics is none of the enumerators, if SOFTFOLD_NUMERICS is neither

@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
@@ -22,7 +23,7 @@ namespace host {
 namespace {
 
 constexpr std::int64_t chunk_keys = 1024;
-static_assert(chunk_keys % attention_key_block == 0);
+static_assert(chunk_keys % attention_key_block == 0 && chunk_keys % attention_most_key_block == 0);
 
 /// The states of a block's rows.
 template <class A>
@@ -31,15 +32,14 @@ struct block_states {
   double* sum;
   A* weighted;
 
-  static std::size_t bytes(std::int64_t stride) {
-    const std::size_t numbers = attention_row_block * (sizeof(double) + sizeof(A) * 2);
-    return (numbers + static_cast<std::size_t>(attention_row_block * stride) * sizeof(A) + 63) /
-           64 * 64;
+  static std::size_t bytes(std::int64_t rows, std::int64_t stride) {
+    const auto each = sizeof(double) + sizeof(A) * static_cast<std::size_t>(stride + 1);
+    return (static_cast<std::size_t>(rows) * each + 63) / 64 * 64;
   }
-  static block_states at(std::byte* memory, std::int64_t stride) {
+  static block_states at(std::byte* memory, std::int64_t rows, std::int64_t stride) {
     auto* const weighted = reinterpret_cast<A*>(memory);
-    auto* const sum = reinterpret_cast<double*>(weighted + attention_row_block * stride);
-    return {reinterpret_cast<A*>(sum + attention_row_block), sum, weighted};
+    auto* const sum = reinterpret_cast<double*>(weighted + rows * stride);
+    return {reinterpret_cast<A*>(sum + rows), sum, weighted};
   }
 };
 
@@ -52,23 +52,26 @@ class attention_job {
   attention_job(executor& on, const core::attention_problem& p)
       : on_(on),
         p_(p),
+        input_(input_type_of(p.q.type)),
         group_(p.group()),
-        row_blocks_(core::attention_sequence::most_blocks(p, attention_row_block)),
+        block_rows_(rows_of_block()),
+        row_blocks_(core::attention_sequence::most_blocks(p, block_rows_)),
         blocks_(p.q.batches * p.k.heads * row_blocks_),
         chunks_(chunks_of(p.most_keys())),
         stride_(attention_padded(p.v.dim)),
-        states_bytes_(states::bytes(stride_)),
+        states_bytes_(states::bytes(block_rows_, stride_)),
         scratch_bytes_(
-            (static_cast<std::size_t>(attention_scratch_elements(p.q.dim, p.v.dim)) * sizeof(A) +
+            (static_cast<std::size_t>(attention_scratch_elements(
+                 block_rows_, on.kernels.attention_at_once[input_].keys, p.q.dim, p.v.dim)) *
+                 sizeof(A) +
              63) /
             64 * 64) {}
 
   void run() {
     // Few blocks: their chunks are spread, too.
-    constexpr std::int64_t enough_each = 4;
     const bool splits = on_.threads > 1 && chunks_ > 1 && blocks_ < enough_each * on_.threads;
     const std::size_t lost_bytes =
-        (static_cast<std::size_t>(attention_row_block * stride_) * sizeof(A) + 63) / 64 * 64;
+        (static_cast<std::size_t>(block_rows_ * stride_) * sizeof(A) + 63) / 64 * 64;
     const std::size_t own = scratch_bytes_ + 2 * states_bytes_ + lost_bytes;
     const std::size_t all_own = own * static_cast<std::size_t>(on_.threads);
     const std::int64_t tasks = splits ? blocks_ * chunks_ : blocks_;
@@ -81,11 +84,12 @@ class attention_job {
     if (!splits) {
       const auto whole = [&](std::int64_t block, int slot) {
         std::byte* const mine = own_of(slot);
-        const states total = states::at(mine + scratch_bytes_, stride_);
-        const states next = states::at(mine + scratch_bytes_ + states_bytes_, stride_);
+        const states total = states::at(mine + scratch_bytes_, block_rows_, stride_);
+        const states next = states::at(mine + scratch_bytes_ + states_bytes_, block_rows_, stride_);
         const place at = place_of(block);
+        const given_rows rows(*this, at);
         for (std::int64_t c = 0; c < at.chunks; ++c) {
-          fold(at, c, c == 0 ? total : next, mine);
+          fold(at, rows, c, c == 0 ? total : next, mine);
           if (c > 0) {
             combine(at, total, next, lost_of(slot), c == 1);
           }
@@ -104,14 +108,15 @@ class attention_job {
       return;
     }
     const auto part = [&](std::int64_t task) {
-      return states::at(memory + all_own + static_cast<std::size_t>(task) * states_bytes_, stride_);
+      return states::at(memory + all_own + static_cast<std::size_t>(task) * states_bytes_,
+                        block_rows_, stride_);
     };
     dispenser parts(tasks, on_.threads);
     on_all_threads(on_, [&](int slot) {
       parts.take_all(slot, [&](std::int64_t i) {
         const place at = place_of(i / chunks_);
         if (i % chunks_ < at.chunks) {
-          fold(at, i % chunks_, part(i), own_of(slot));
+          fold(at, given_rows(*this, at), i % chunks_, part(i), own_of(slot));
         }
       });
     });
@@ -137,6 +142,25 @@ class attention_job {
     int rows;
     std::int64_t chunks;  ///< of the keys: 0 without rows
   };
+  static constexpr std::int64_t enough_each = 4;  ///< blocks for each thread
+
+  /// What is made of a block of keys is made once for all rows of a block: as many as leave each
+  /// thread some blocks, and queries and sums in the second-level cache.
+  [[nodiscard]] std::int64_t rows_of_block() const {
+    constexpr std::int64_t most_bytes = 1152 << 10;
+    const auto row_bytes = static_cast<std::int64_t>(sizeof(T)) * p_.q.dim +
+                           static_cast<std::int64_t>(sizeof(A)) * p_.v.dim;
+    std::int64_t rows = on_.kernels.attention_at_once[input_].row_blocks * attention_row_block;
+    const auto blocks = [&] {
+      return p_.q.batches * p_.k.heads * core::attention_sequence::most_blocks(p_, rows);
+    };
+    while (rows > attention_row_block &&
+           (rows * row_bytes > most_bytes ||
+            (on_.threads > 1 && blocks() < enough_each * on_.threads))) {
+      rows /= 2;
+    }
+    return rows;
+  }
   static std::int64_t chunks_of(std::int64_t keys) {
     return std::max<std::int64_t>(1, (keys + chunk_keys - 1) / chunk_keys);
   }
@@ -144,10 +168,10 @@ class attention_job {
     const std::int64_t pair = block / row_blocks_;
     std::int64_t first = 0;
     const auto in = core::attention_sequence::with_block(p_, pair / p_.k.heads, block % row_blocks_,
-                                                         attention_row_block, first);
+                                                         block_rows_, first);
     const std::int64_t left = std::max<std::int64_t>(0, group_ * in.queries - first);
     return {in, pair % p_.k.heads, first,
-            static_cast<int>(std::min<std::int64_t>(attention_row_block, left)),
+            static_cast<int>(std::min<std::int64_t>(block_rows_, left)),
             left == 0 ? 0 : chunks_of(in.keys)};
   }
   [[nodiscard]] core::attention_row<A> row(const place& at, int r) const {
@@ -155,28 +179,37 @@ class attention_job {
     return core::attention_row<A>::of(p_, at.in, at.key_head * group_ + i % group_, i / group_);
   }
 
-  void fold(const place& at, std::int64_t chunk, const states& to, std::byte* scratch) const {
-    std::int64_t offsets[attention_row_block];
-    std::int64_t first[attention_row_block];
-    std::int64_t last[attention_row_block];
-    std::int64_t position[attention_row_block];
-    double slope[attention_row_block];
-    const void* bias[attention_row_block];
-    for (int r = 0; r < at.rows; ++r) {
-      const core::attention_row<A> each = row(at, r);
-      offsets[r] = core::offset_of(p_.q, 0, each.head, each.token);
-      first[r] = each.first;
-      last[r] = each.end;
-      position[r] = each.position;
-      slope[r] = static_cast<double>(each.slope);
-      bias[r] = each.bias;
+  /// What a block's rows are to the kernels.
+  struct given_rows {
+    static constexpr int most = attention_row_block * attention_most_row_blocks;
+    std::int64_t offsets[most];
+    std::int64_t first[most];
+    std::int64_t last[most];
+    std::int64_t position[most];
+    double slope[most];
+    const void* bias[most];
+
+    given_rows(const attention_job& job, const place& at) {
+      for (int r = 0; r < at.rows; ++r) {
+        const core::attention_row<A> each = job.row(at, r);
+        offsets[r] = core::offset_of(job.p_.q, 0, each.head, each.token);
+        first[r] = each.first;
+        last[r] = each.end;
+        position[r] = each.position;
+        slope[r] = static_cast<double>(each.slope);
+        bias[r] = each.bias;
+      }
     }
+  };
+
+  void fold(const place& at, const given_rows& each, std::int64_t chunk, const states& to,
+            std::byte* scratch) const {
     const attention_options& o = p_.options;
     const T* const k = static_cast<const T*>(p_.k.data);
     const T* const v = static_cast<const T*>(p_.v.data);
     const attention_rows rows{
         .q = static_cast<const T*>(p_.q.data) + at.in.batch * p_.q.batch_stride,
-        .q_offsets = offsets,
+        .q_offsets = each.offsets,
         .k = k + first_key(p_.k, at),
         .v = v + first_key(p_.v, at),
         .k_stride = p_.k.token_stride,
@@ -186,11 +219,11 @@ class attention_job {
         .v_dim = static_cast<int>(p_.v.dim),
         .begin = chunk * chunk_keys,
         .end = std::min(at.in.keys, (chunk + 1) * chunk_keys),
-        .first = first,
-        .last = last,
-        .position = position,
-        .slope = o.alibi_slopes.data == nullptr ? nullptr : slope,
-        .bias = o.bias.data == nullptr ? nullptr : bias,
+        .first = each.first,
+        .last = each.last,
+        .position = each.position,
+        .slope = o.alibi_slopes.data == nullptr ? nullptr : each.slope,
+        .bias = o.bias.data == nullptr ? nullptr : each.bias,
         .bias_type = input_type_of(o.bias.type),
         .scale = p_.scale,
         .softcap = o.softcap,
@@ -199,7 +232,7 @@ class attention_job {
         .weighted = to.weighted,
         .weighted_stride = stride_,
         .scratch = scratch};
-    on_.kernels.attention[input_type_of(p_.q.type)](&rows);
+    on_.kernels.attention[input_](&rows);
   }
 
   [[nodiscard]] std::int64_t first_key(const const_tensor_ref& t, const place& at) const {
@@ -226,17 +259,9 @@ class attention_job {
       total.max[r] = whole;
       total.sum[r] =
           total.sum[r] * static_cast<double>(own) + next.sum[r] * static_cast<double>(other);
-      A* const to = total.weighted + r * stride_;
-      const A* const from = next.weighted + r * stride_;
-      A* const rest = lost + r * stride_;
-      for (std::int64_t i = 0; i < p_.v.dim; ++i) {
-        const A a = to[i] * own;
-        const A b = from[i] * other;
-        const A both = a + b;
-        const A added = both - a;
-        rest[i] = rest[i] * own + ((a - (both - added)) + (b - added));
-        to[i] = both;
-      }
+      on_.kernels.attention_add[input_](total.weighted + r * stride_, lost + r * stride_,
+                                        next.weighted + r * stride_, p_.v.dim,
+                                        static_cast<double>(own), static_cast<double>(other));
     }
   }
 
@@ -249,11 +274,18 @@ class attention_job {
           p_, head, core::public_state(total.max[r], static_cast<A>(total.sum[r])));
       core::write_attention_state(p_, at.in.batch, head, token, finish.both.whole);
       const A* const o = total.weighted + r * stride_;
+      const A* const rest = at.chunks > 1 ? lost + r * stride_ : nullptr;
       const std::int64_t to = core::offset_of(p_.out, at.in.batch, head, token);
       core::with_output<T>(p_.out.type, [&]<class Out>(Out) {
         Out* const out = static_cast<Out*>(p_.out.data) + to;
+        if (finish.result.ordinary && finish.both.first == A{1} && !p_.folds) {
+          constexpr output_type type = std::is_same_v<Out, T> ? output_same : output_arithmetic;
+          on_.kernels.output[input_][type].attention_result(
+              o, rest, p_.v.dim, static_cast<double>(finish.result.sum), out);
+          return;
+        }
         for (std::int64_t c = 0; c < p_.v.dim; ++c) {
-          const A whole = at.chunks > 1 ? core::with_lost(o[c], lost[r * stride_ + c]) : o[c];
+          const A whole = rest != nullptr ? core::with_lost(o[c], rest[c]) : o[c];
           out[c] = static_cast<Out>(finish.value(p_, whole));
         }
       });
@@ -264,7 +296,9 @@ class attention_job {
 
   executor& on_;
   const core::attention_problem& p_;
+  int input_;
   std::int64_t group_;
+  std::int64_t block_rows_;
   std::int64_t row_blocks_;
   std::int64_t blocks_;
   std::int64_t chunks_;

@@ -43,7 +43,8 @@ SOFTFOLD_INLINE void clear(vec<A> (&sums)[rows][vectors]) {
   }
 }
 
-template <class T>
+/// `key_block`: keys of a block.
+template <class T, int key_block = attention_key_block>
 class attention_fold {
  protected:
   using A = arithmetic_t<T>;
@@ -53,19 +54,23 @@ class attention_fold {
   static constexpr int tile_rows = 6;
   /// Keys whose transposed elements lie together.
   static constexpr int panel = most_vectors * lanes;
-  static constexpr int block = attention_key_block;
+  static constexpr int block = key_block;
   static_assert(block % panel == 0);
 
   explicit SOFTFOLD_INLINE attention_fold(const attention_rows& rows)
       : given(rows),
         packed_q(static_cast<A*>(rows.scratch)),
-        packed_k(packed_q + attention_row_block * attention_padded(rows.dim)),
+        packed_k(packed_q + padded_rows(rows) * attention_padded(rows.dim)),
         packed_v(packed_k + block * attention_padded(rows.dim)),
         scores(packed_v + block * attention_padded(rows.v_dim)),
-        factors(scores + attention_row_block * block),
+        factors(scores + padded_rows(rows) * block),
         maxima(static_cast<A*>(rows.max)),
         weighted(static_cast<A*>(rows.weighted)),
         exponential(frame{}) {}
+
+  static constexpr std::int64_t padded_rows(const attention_rows& rows) {
+    return (rows.rows + attention_row_block - 1) / attention_row_block * attention_row_block;
+  }
 
   /// Calls way.pack_queries(), then way.fold_block(begin, count) for each block of keys that a row
   /// may have.
@@ -186,14 +191,20 @@ class attention_fold {
     const std::int64_t above = given.last[r] - begin;
     const int lo = below <= 0 ? 0 : below < count ? static_cast<int>(below) : count;
     const int hi = above >= count ? count : above > lo ? static_cast<int>(above) : lo;
-    const V none(-infinity<A>);
-    const V zero(A{0});
     if (lo == hi) {
       for (int j = 0; j < block; j += lanes) {
-        zero.store(s + j);
+        V(A{0}).store(s + j);
       }
       return A{1};
     }
+    edit_scores(s, r, begin, lo, hi);
+    return fold_edited(s, r, lo, hi);
+  }
+  [[nodiscard]] SOFTFOLD_INLINE bool edits_scores() const {
+    return given.softcap != 0 || given.bias != nullptr || given.slope != nullptr;
+  }
+  /// Scores [lo, hi) of a row, in place.
+  void edit_scores(A* s, int r, std::int64_t begin, int lo, int hi) {
     if (given.softcap != 0) {
       const A cap = static_cast<A>(given.softcap);
       for (int j = lo; j < hi; ++j) {
@@ -222,6 +233,11 @@ class attention_fold {
         s[j] -= slope * static_cast<A>(distance < 0 ? -distance : distance);
       }
     }
+  }
+  /// A row's scores [lo, hi) to exponentials; 0 in the rest of the block.
+  A fold_edited(A* s, int r, int lo, int hi) {
+    const V none(-infinity<A>);
+    const V zero(A{0});
     for (int j = 0; j < lo; ++j) {
       s[j] = -infinity<A>;
     }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <backends/host/kernels/attention.hpp>
+#include <backends/host/kernels/attention_states.hpp>
 #include <backends/host/kernels/edit.hpp>
 #include <backends/host/kernels/fold.hpp>
 #include <backends/host/kernels/gradient.hpp>
@@ -82,6 +83,7 @@ constexpr output_kernels output_kernels_of() {
       .reproducible_short_log_softmax =
           reproducible_short_kernel<T, Out, short_result::log_softmax>(),
       .reproducible_short_logsumexp = reproducible_short_kernel<T, A, short_result::logsumexp>(),
+      .attention_result = attention_states<T>::template result<Out>,
       .softmax_gradient = gradient_functions_of<gradient_kernels<T, Out, softmax_gradient>,
                                                 reproducible_gradient<T, Out, false>>(),
       .log_softmax_gradient = gradient_functions_of<gradient_kernels<T, Out, log_softmax_gradient>,
@@ -99,6 +101,12 @@ constexpr kernel_table kernels_of(const char* isa) {
                 input_kernels_of<bf16_bits>()},
       .attention = {attention_kernel<float>, attention_kernel<double>, attention_kernel<f16_bits>,
                     attention_kernel<bf16_bits>},
+      .attention_at_once = {{1, attention_key_block},
+                            {1, attention_key_block},
+                            {1, attention_key_block},
+                            {1, attention_key_block}},
+      .attention_add = {attention_states<float>::add, attention_states<double>::add,
+                        attention_states<f16_bits>::add, attention_states<bf16_bits>::add},
       .output = {{output_kernels_of<float, float>(), output_kernels_of<float, float>()},
                  {output_kernels_of<double, double>(), output_kernels_of<double, double>()},
                  {output_kernels_of<f16_bits, f16_bits>(), output_kernels_of<f16_bits, float>()},

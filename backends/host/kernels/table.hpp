@@ -395,6 +395,8 @@ struct output_kernels {
   std::uint64_t (*reproducible_short_softmax)(const short_rows* rows);
   std::uint64_t (*reproducible_short_log_softmax)(const short_rows* rows);
   std::uint64_t (*reproducible_short_logsumexp)(const short_rows* rows);  ///< f32 results only
+  /// y[i] = (o[i] + lost[i]) / sum: attention's result of a row. `lost` may be null.
+  void (*attention_result)(const void* o, const void* lost, std::int64_t n, double sum, void* y);
   gradient_functions softmax_gradient;
   gradient_functions log_softmax_gradient;
 };
@@ -408,10 +410,10 @@ struct attention_rows {
   const void* v;
   std::int64_t k_stride;
   std::int64_t v_stride;
-  int rows;  ///< at most attention_row_block
+  int rows;  ///< at most kernel_table::attention_at_once
   int dim;
   int v_dim;
-  std::int64_t begin;  ///< keys; a multiple of attention_key_block
+  std::int64_t begin;  ///< keys; a multiple of attention_at_once.keys
   std::int64_t end;
   const std::int64_t* first;  ///< of each row: keys [first, last) exist
   const std::int64_t* last;
@@ -428,8 +430,11 @@ struct attention_rows {
   std::int64_t weighted_stride;  ///< v_dim, rounded up to a multiple of attention_padding
   void* scratch;  ///< attention_scratch_elements() of the arithmetic's, aligned to 64 bytes
 };
+/// A row's bits depend on its place among so many rows; kernels may take a multiple at once.
 inline constexpr int attention_row_block = 96;
+inline constexpr int attention_most_row_blocks = 8;
 inline constexpr int attention_key_block = 128;
+inline constexpr int attention_most_key_block = 512;
 /// So few rows take keys and values as they lie.
 inline constexpr int attention_few_rows = 8;
 inline constexpr int attention_padding = 16;
@@ -437,10 +442,16 @@ constexpr std::int64_t attention_padded(std::int64_t n) {
   return (n + attention_padding - 1) / attention_padding * attention_padding;
 }
 /// Queries, a block of keys, one of values, scores, and two numbers a row.
-constexpr std::int64_t attention_scratch_elements(std::int64_t dim, std::int64_t v_dim) {
-  return attention_row_block * (attention_padded(dim) + attention_key_block + 2) +
-         attention_key_block * (attention_padded(dim) + attention_padded(v_dim));
+constexpr std::int64_t attention_scratch_elements(std::int64_t rows, std::int64_t key_block,
+                                                  std::int64_t dim, std::int64_t v_dim) {
+  return rows * (attention_padded(dim) + key_block + 2) +
+         key_block * (attention_padded(dim) + attention_padded(v_dim));
 }
+/// What a kernel works on at once.
+struct attention_blocks {
+  int row_blocks;  ///< a power of 2, of attention_row_block
+  int keys;
+};
 
 enum input_type : int { input_f32, input_f64, input_f16, input_bf16, input_types };
 enum output_type : int { output_same, output_arithmetic, output_types };
@@ -457,6 +468,10 @@ struct kernel_table {
   input_kernels input[input_types];
   /// The states of the rows over the keys: from nothing, whatever the memory held.
   void (*attention[input_types])(const attention_rows* rows);
+  attention_blocks attention_at_once[input_types];
+  /// o[i] becomes o[i] own + more[i] other, and lost[i] what that and those before it rounded away.
+  void (*attention_add[input_types])(void* o, void* lost, const void* more, std::int64_t n,
+                                     double own, double other);
   output_kernels output[input_types][output_types];
 };
 
@@ -471,6 +486,7 @@ extern const kernel_table baseline_kernels;
 extern const kernel_table avx2_kernels;
 extern const kernel_table avx512_kernels;
 extern const dot_product_kernels avx512_bf16_kernels;
+extern const dot_product_kernels amx_kernels;
 #endif
 
 }  // namespace host

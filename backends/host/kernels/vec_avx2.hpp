@@ -127,6 +127,7 @@ struct vec<float> {
   friend SOFTFOLD_INLINE vec operator+(vec a, vec b) { return _mm256_add_ps(a.v, b.v); }
   friend SOFTFOLD_INLINE vec operator-(vec a, vec b) { return _mm256_sub_ps(a.v, b.v); }
   friend SOFTFOLD_INLINE vec operator*(vec a, vec b) { return _mm256_mul_ps(a.v, b.v); }
+  friend SOFTFOLD_INLINE vec operator/(vec a, vec b) { return _mm256_div_ps(a.v, b.v); }
   friend SOFTFOLD_INLINE vec fma(vec a, vec b, vec c) { return _mm256_fmadd_ps(a.v, b.v, c.v); }
   friend SOFTFOLD_INLINE vec product_error(vec a, vec b, vec product) {
     return _mm256_fmsub_ps(a.v, b.v, product.v);
@@ -211,6 +212,7 @@ struct vec<double> {
   friend SOFTFOLD_INLINE vec operator+(vec a, vec b) { return _mm256_add_pd(a.v, b.v); }
   friend SOFTFOLD_INLINE vec operator-(vec a, vec b) { return _mm256_sub_pd(a.v, b.v); }
   friend SOFTFOLD_INLINE vec operator*(vec a, vec b) { return _mm256_mul_pd(a.v, b.v); }
+  friend SOFTFOLD_INLINE vec operator/(vec a, vec b) { return _mm256_div_pd(a.v, b.v); }
   friend SOFTFOLD_INLINE vec fma(vec a, vec b, vec c) { return _mm256_fmadd_pd(a.v, b.v, c.v); }
   friend SOFTFOLD_INLINE vec product_error(vec a, vec b, vec product) {
     return _mm256_fmsub_pd(a.v, b.v, product.v);

@@ -95,6 +95,7 @@ struct vec<float> {
   friend SOFTFOLD_INLINE vec operator+(vec a, vec b) { return _mm512_add_ps(a.v, b.v); }
   friend SOFTFOLD_INLINE vec operator-(vec a, vec b) { return _mm512_sub_ps(a.v, b.v); }
   friend SOFTFOLD_INLINE vec operator*(vec a, vec b) { return _mm512_mul_ps(a.v, b.v); }
+  friend SOFTFOLD_INLINE vec operator/(vec a, vec b) { return _mm512_div_ps(a.v, b.v); }
   friend SOFTFOLD_INLINE vec fma(vec a, vec b, vec c) { return _mm512_fmadd_ps(a.v, b.v, c.v); }
   friend SOFTFOLD_INLINE vec product_error(vec a, vec b, vec product) {
     return _mm512_fmsub_ps(a.v, b.v, product.v);
@@ -185,6 +186,7 @@ struct vec<double> {
   friend SOFTFOLD_INLINE vec operator+(vec a, vec b) { return _mm512_add_pd(a.v, b.v); }
   friend SOFTFOLD_INLINE vec operator-(vec a, vec b) { return _mm512_sub_pd(a.v, b.v); }
   friend SOFTFOLD_INLINE vec operator*(vec a, vec b) { return _mm512_mul_pd(a.v, b.v); }
+  friend SOFTFOLD_INLINE vec operator/(vec a, vec b) { return _mm512_div_pd(a.v, b.v); }
   friend SOFTFOLD_INLINE vec fma(vec a, vec b, vec c) { return _mm512_fmadd_pd(a.v, b.v, c.v); }
   friend SOFTFOLD_INLINE vec product_error(vec a, vec b, vec product) {
     return _mm512_fmsub_pd(a.v, b.v, product.v);

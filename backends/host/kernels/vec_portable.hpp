@@ -155,6 +155,7 @@ struct vec {
   friend SOFTFOLD_INLINE vec operator+(vec a, vec b) { return a.v + b.v; }
   friend SOFTFOLD_INLINE vec operator-(vec a, vec b) { return a.v - b.v; }
   friend SOFTFOLD_INLINE vec operator*(vec a, vec b) { return a.v * b.v; }
+  friend SOFTFOLD_INLINE vec operator/(vec a, vec b) { return a.v / b.v; }
   /// a * b + c, rounded once where the processor can.
   friend SOFTFOLD_INLINE vec fma(vec a, vec b, vec c) {
     if constexpr (fma_rounds_once) {
