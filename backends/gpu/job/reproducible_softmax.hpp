@@ -73,7 +73,7 @@ struct total_map {
     return (z >= far || z <= -far) && isfinite(z);
   }
   /// The same of elements that are read again, by core/reproducible.hpp's own code; what was held
-  /// is dropped.
+  /// is dropped. Of a row near 0 it is what it was.
   template <int V>
   __device__ total_state fold_again(held<V>& own, int count, float largest) const {
     const auto& range = own.range();
@@ -92,13 +92,14 @@ struct total_map {
     return {total::of(scale, whole.largest, whole.sum), whole.largest};
   }
 
-  /// `to` corresponds to the base of what is held, in global memory if `global`.
+  /// `to` corresponds to the base of what is held, in global memory if `global`; `dropped`: of what
+  /// was held.
   template <bool global, int V>
-  __device__ void write(const held<V>& own, In* to, const result& row) const {
+  __device__ void write(const held<V>& own, In* to, const result& row, bool dropped) const {
     if (row.kind != core::reproducible::row_kind::ordinary) {
       const block16 same = repeated(result_of_row<log, In>(row, empty_is_zero));
       own.template store<global>(to, [&](int, int) { return same; });
-    } else if (row.exponents.is_far) {
+    } else if (dropped) {
       own.map_plainly(to, [&](float x) { return log ? row.log_softmax(x) : row.softmax(x); });
     } else if constexpr (keeps) {
       write_terms<global>(own, to, row);

@@ -48,13 +48,14 @@ __device__ inline void map_row(const Job& job, Own& own, std::int64_t row, int b
     __syncthreads();
   };
   find_result(job.template fold<lanes>(own, lanes), 0);
-  if (job.is_far(memory.result[0].largest)) {
+  const bool is_far = job.is_far(memory.result[0].largest);
+  if (is_far) {
     find_result(job.fold_again(own, lanes, memory.result[0].largest), 1);
   }
   const auto& range = own.range();
   prefetch_successor(range.base, range.size(), row, blocks, job.source);
   job.template write<true>(own, job.y + row * job.y_stride + (range.base - job.source.row(row)),
-                           memory.result[0]);
+                           memory.result[0], is_far);
 }
 
 /// A row by a block.
@@ -97,7 +98,8 @@ __global__ void __launch_bounds__(256, least_resident(totals_resident<Job, V>))
                                      row_lanes);
   own.load();
   total_state state = job.template fold<lanes>(own, row_lanes);
-  if (ballot(job.is_far(state.largest)) != 0) {
+  const bool any_far = ballot(job.is_far(state.largest)) != 0;
+  if (any_far) {
     state = job.fold_again(own, row_lanes, state.largest);
   }
   const auto result = job.result_of(state);
@@ -107,14 +109,15 @@ __global__ void __launch_bounds__(256, least_resident(totals_resident<Job, V>))
     const auto skew = reinterpret_cast<std::uintptr_t>(first) % vector_bytes / sizeof(In);
     auto* const stage = reinterpret_cast<block16*>(dynamic_shared_memory());
     if (exists) {
-      job.template write<false>(own, reinterpret_cast<In*>(stage) + skew + (to - first), result);
+      job.template write<false>(own, reinterpret_cast<In*>(stage) + skew + (to - first), result,
+                                any_far);
     }
     __syncthreads();
     const std::int64_t rest = job.source.rows * job.source.cols - (first - job.y);
     const int n = static_cast<int>(blockDim.x >> row_shift) * static_cast<int>(job.source.cols);
     write_staged(first, stage, rest < n ? static_cast<int>(rest) : n);
   } else if (exists) {
-    job.template write<true>(own, to, result);
+    job.template write<true>(own, to, result, any_far);
   }
 }
 
