@@ -274,6 +274,17 @@ struct arguments {
     std::memcpy(to, &values, std::min(size, sizeof values));
   }
 
+  [[nodiscard]] softfold::row_sampling row_sampling(const softfold_row_sampling* given) const {
+    const auto s = options(given, softfold_row_sampling SOFTFOLD_ROW_SAMPLING_INIT);
+    return {.temperature = s.temperature,
+            .top_k = s.top_k,
+            .top_p = s.top_p,
+            .min_p = s.min_p,
+            .seed = s.seed,
+            .offset = s.offset,
+            .draw = s.draw};
+  }
+
   /// NULL is no edits, and in them nothing of what it stands for.
   [[nodiscard]] row_edits edits(const softfold_row_edits* given) const {
     if (given == nullptr) {

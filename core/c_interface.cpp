@@ -437,21 +437,6 @@ softfold_status softfold_row_states_create(softfold_dtype type, int64_t rows, in
   });
 }
 
-namespace {
-
-row_sampling sampling_of(const arguments& a, const softfold_row_sampling* given) {
-  const auto s = a.options(given, softfold_row_sampling SOFTFOLD_ROW_SAMPLING_INIT);
-  return {.temperature = s.temperature,
-          .top_k = s.top_k,
-          .top_p = s.top_p,
-          .min_p = s.min_p,
-          .seed = s.seed,
-          .offset = s.offset,
-          .draw = s.draw};
-}
-
-}  // namespace
-
 softfold_status softfold_row_states_create_sampling(softfold_dtype type, int64_t rows, int64_t k,
                                                     double scale,
                                                     const softfold_row_sampling* sampling,
@@ -459,7 +444,7 @@ softfold_status softfold_row_states_create_sampling(softfold_dtype type, int64_t
   const arguments a{"row_states_create_sampling"};
   return create(a, "states", states, [&] {
     return std::make_unique<row_states>(type_of({a.function, "states"}, type), rows, k, scale,
-                                        sampling_of(a, sampling));
+                                        a.row_sampling(sampling));
   });
 }
 
@@ -475,7 +460,7 @@ softfold_status softfold_row_states_create_with_options(softfold_dtype type, int
     const numerics how = numerics_named(a.function, o);
     return o.sampling == nullptr
                ? std::make_unique<row_states>(of, rows, k, o.scale, how)
-               : std::make_unique<row_states>(of, rows, k, o.scale, sampling_of(a, o.sampling),
+               : std::make_unique<row_states>(of, rows, k, o.scale, a.row_sampling(o.sampling),
                                               how);
   });
 }
