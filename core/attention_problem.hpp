@@ -402,8 +402,8 @@ inline const_matrix_ref check_attention_states(argument states_arg,
          std::string(name_of(states.type)) + ", the type of the states");
   }
   check_tensor(arg, weighted, output);
-  return check_rounded_partials(states_arg, states, weighted.batches * weighted.heads * weighted.tokens,
-                        states.type);
+  return check_rounded_partials(states_arg, states,
+                                weighted.batches * weighted.heads * weighted.tokens, states.type);
 }
 
 inline combine_attention_problem checked_combine_attention(const const_partials_ref& more,

@@ -454,14 +454,12 @@ softfold_status softfold_row_states_create_with_options(softfold_dtype type, int
                                                         softfold_row_states** states) {
   const arguments a{"row_states_create_with_options"};
   return create(a, "states", states, [&] {
-    const auto o =
-        a.options(options, softfold_row_states_options SOFTFOLD_ROW_STATES_OPTIONS_INIT);
+    const auto o = a.options(options, softfold_row_states_options SOFTFOLD_ROW_STATES_OPTIONS_INIT);
     const dtype of = type_of({a.function, "states"}, type);
     const numerics how = numerics_named(a.function, o);
-    return o.sampling == nullptr
-               ? std::make_unique<row_states>(of, rows, k, o.scale, how)
-               : std::make_unique<row_states>(of, rows, k, o.scale, a.row_sampling(o.sampling),
-                                              how);
+    return o.sampling == nullptr ? std::make_unique<row_states>(of, rows, k, o.scale, how)
+                                 : std::make_unique<row_states>(of, rows, k, o.scale,
+                                                                a.row_sampling(o.sampling), how);
   });
 }
 

@@ -145,14 +145,6 @@ inline void check_state_type(argument arg, dtype type) {
   }
 }
 
-/// Bytes of a row's state.
-inline std::size_t size_of_state(dtype type, sum_kind sum) {
-  const bool is_wide = type == dtype::f64;
-  return sum == sum_kind::exact
-             ? (is_wide ? sizeof(exact_max_sum<double>) : sizeof(exact_max_sum<float>))
-             : 2 * size_of(type);
-}
-
 /// Row states as a matrix, for the overlap check; of none if there are none.
 inline const_matrix_ref states_matrix(const const_partials_ref& p) {
   const dtype member = p.sum == sum_kind::exact ? dtype::i64 : p.type;

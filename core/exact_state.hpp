@@ -57,12 +57,11 @@ SOFTFOLD_HD inline exact_max_sum<A> state_of(const exponent<A>& largest, const e
 }
 
 /// Of a row or part with that largest element, of scaled ones, NaN if there is one, and that sum of
-/// terms in the frame of state_frame.
+/// its terms, which are in state_frame's.
 template <class A>
 SOFTFOLD_HD inline exact_max_sum<A> state_of(A scale, A largest, const exact_sum<A>& sum) {
-  return state_of(largest != largest ? exponent<A>{largest, A{0}}
-                                     : frame<A>::scaled(scale, largest),
-                  sum);
+  return state_of(
+      largest != largest ? exponent<A>{largest, A{0}} : frame<A>::scaled(scale, largest), sum);
 }
 
 /// Of the terms of a part with that largest element.
@@ -144,7 +143,7 @@ struct exact_max_sum_monoid {
     from_upper.origin_lost = upper.lost;
     const exponent<A> e = from_upper.relative(largest_of(lower));
     constexpr A nothing = -600;
-    if (!(e.z > nothing)) {
+    if (!(e.z > nothing && e.z <= 0)) {
       return;
     }
     const term<double> below =
@@ -152,9 +151,8 @@ struct exact_max_sum_monoid {
     const term<A> of_lower = largest_term(other, lower);
     const term<A> of_upper = largest_term(own, upper);
     const double ratio = sum_of(lower).over(of_lower.n) / static_cast<double>(of_lower.p);
-    const double value =
-        product(product(ratio, static_cast<double>(of_upper.p)),
-                times_power(below.p, static_cast<std::int64_t>(below.n)));
+    const double value = product(product(ratio, static_cast<double>(of_upper.p)),
+                                 times_power(below.p, static_cast<std::int64_t>(below.n)));
     // A place of room above the upper side's.
     const std::int32_t anchor = anchor_of(of_upper.n) + 1;
     const std::int64_t power = static_cast<std::int64_t>(of_upper.n) - 32 * std::int64_t{anchor};

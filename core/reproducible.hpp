@@ -39,8 +39,8 @@ inline constexpr int packet_columns = 8;
 /// Rows with a largest scaled element of at least this size are taken relative to it.
 template <class A>
 inline constexpr A far_from = A(0x1p16);
-/// A part of a row is not yet far with a largest scaled element between -far_from and this: it may be
-/// of a row that is near, to which no lower one adds anything.
+/// A part of a row is not yet far with a largest scaled element between -far_from and this: it may
+/// be of a row that is near, to which no lower one adds anything.
 template <class A>
 inline constexpr A far_below_from = A(-1.5) * far_from<A>;
 
@@ -357,10 +357,10 @@ struct row_total {
   /// Of the largest scaled element.
   SOFTFOLD_HD static SOFTFOLD_ALWAYS_INLINE row_kind kind_of(A z) {
     constexpr A infinity = std::numeric_limits<A>::infinity();
-    return z != z          ? row_kind::nan
+    return z != z           ? row_kind::nan
            : z == -infinity ? row_kind::empty
-           : z == infinity ? row_kind::infinite
-                           : row_kind::ordinary;
+           : z == infinity  ? row_kind::infinite
+                            : row_kind::ordinary;
   }
 
   /// Of an ordinary row's elements.

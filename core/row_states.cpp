@@ -60,7 +60,7 @@ class device_states {
         rows_(like.rows()),
         k_(like.k()),
         sum_(like.partials().sum),
-        partials_(q, static_cast<std::size_t>(rows_) * core::size_of_state(type_, sum_)),
+        partials_(q, static_cast<std::size_t>(rows_) * size_of_state(type_, sum_)),
         values_(q, static_cast<std::size_t>(rows_ * k_) * size_of(type_)),
         indices_(q, static_cast<std::size_t>(rows_ * k_) * sizeof(std::int64_t)),
         samples_(q, static_cast<std::size_t>(like.samples().size) * sizeof(sample_state)) {}
@@ -154,7 +154,7 @@ row_states::row_states(dtype type, std::int64_t rows, std::int64_t k, double sca
   const std::size_t elements = list_elements(name, rows, k);
   scale_ = core::check_scale(name, scale_, type);  // from memory, after the environment is set
   core::check_numerics("row_states: numerics", numerics);
-  const std::size_t state_bytes = core::size_of_state(type, partials().sum);
+  const std::size_t state_bytes = size_of_state(type, partials().sum);
   try {
     partials_.resize(static_cast<std::size_t>(rows) * state_bytes);
     values_.resize(elements * size_of(type));

@@ -99,8 +99,7 @@ std::uint64_t expected_bytes(const header& h) {
   std::uint64_t all_rows = 0;
   std::uint64_t ranges = 0;
   std::uint64_t total = h.bytes() + checksum_bytes;
-  const std::uint64_t fixed =
-      core::size_of_state(h.type, h.sum) + (h.has_sampling ? sample_bytes : 0);
+  const std::uint64_t fixed = size_of_state(h.type, h.sum) + (h.has_sampling ? sample_bytes : 0);
   const bool overflows = __builtin_mul_overflow(k, element + 8, &row) ||
                          __builtin_add_overflow(row, fixed, &row) ||
                          __builtin_mul_overflow(rows, row, &all_rows) ||
@@ -133,8 +132,7 @@ void check_state(const row_states& states, std::int64_t r, std::int64_t columns)
     if (!can_be_state(state_at<exact_max_sum<T>>(states, r), number_of_columns)) {
       refuse_row("an exact sum");
     }
-  } else if (const auto& s = state_at<max_sum<T>>(states, r);
-             !can_be_state(s, number_of_columns)) {
+  } else if (const auto& s = state_at<max_sum<T>>(states, r); !can_be_state(s, number_of_columns)) {
     refuse_row("sum " + core::text_of(double{s.sum}));
   }
 }
@@ -472,9 +470,8 @@ row_states row_states::from_bytes(std::span<const std::byte> bytes) {
   }
 
   const std::byte* from = &bytes[header_bytes];
-  row_states states =
-      h.has_sampling ? with_sampling(h, from)
-                     : row_states(h.type, h.rows, h.k, h.scale, numerics_of(h));
+  row_states states = h.has_sampling ? with_sampling(h, from)
+                                     : row_states(h.type, h.rows, h.k, h.scale, numerics_of(h));
   states.columns_.resize(h.ranges);
   for (column_range& r : states.columns_) {
     r = {get<std::int64_t>(from), get<std::int64_t>(from + 8)};

@@ -21,8 +21,7 @@ struct fold_command : matrix_options {
 
 /// Of one row.
 std::uint64_t state_bytes(dtype type, const fold_command& options) {
-  const auto sum =
-      options.numerics == numerics::reproducible ? sum_kind::exact : sum_kind::rounded;
+  const auto sum = options.numerics == numerics::reproducible ? sum_kind::exact : sum_kind::rounded;
   return size_of_state(type, sum) + capped_product(size_of(type) + 8, options.k);
 }
 
@@ -39,14 +38,12 @@ row_states fold_rows(const npy_input& x, edit_files& edits, const fold_command& 
     return all;
   }
   device_memory memory(q);
-  for_each_block(x, state_bytes(all.type(), options), "fold",
-                 [&](std::int64_t first, const_matrix_ref block) {
-                   row_states part(all.type(), block.rows, options.k, options.scale,
-                                   options.numerics);
-                   part.fold(q, memory.input(block), options.column_offset,
-                             edits.of(q, first, block.rows));
-                   all.append_rows(part);
-                 });
+  for_each_block(
+      x, state_bytes(all.type(), options), "fold", [&](std::int64_t first, const_matrix_ref block) {
+        row_states part(all.type(), block.rows, options.k, options.scale, options.numerics);
+        part.fold(q, memory.input(block), options.column_offset, edits.of(q, first, block.rows));
+        all.append_rows(part);
+      });
   return all;
 }
 
@@ -54,8 +51,7 @@ void run(const fold_command& options) {
   const npy_input x(options.input, options.bf16);
   edit_files edits(options.edits, x);
   // Open before the work, so that a file that cannot be written is found at once.
-  atomic_output file(options.output,
-                     capped_product(state_bytes(x.wide_type(), options), x.rows()));
+  atomic_output file(options.output, capped_product(state_bytes(x.wide_type(), options), x.rows()));
   write_states(file, fold_rows(x, edits, options));
 }
 

@@ -39,24 +39,23 @@ void run_exactly(executor& on, const core::normalize_problem& p) {
   launch_grid(on.stream, totals_of_states<A>, divide_up(p.x.rows, reader_threads), reader_threads,
               static_cast<const exact_max_sum<A>*>(p.partials.data), p.x.rows,
               static_cast<A>(p.scale), totals);
-  map_by_totals<In>(
-      on,
-      {p.log ? core::operation::log_softmax : core::operation::softmax, p.x, p.y, p.scale,
-       p.policy},
-      totals);
+  map_by_totals<In>(on,
+                    {p.log ? core::operation::log_softmax : core::operation::softmax, p.x, p.y,
+                     p.scale, p.policy},
+                    totals);
 }
 
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold::gpu
 
-#define SOFTFOLD_GPU_EXACT_STATES(In)                                                      \
-  namespace softfold::gpu {                                                                \
-  inline namespace SOFTFOLD_BACKEND {                                                      \
-  extern template void map_by_totals<In>(                                                  \
-      executor&, const core::row_problem&,                                                 \
+#define SOFTFOLD_GPU_EXACT_STATES(In)                                                        \
+  namespace softfold::gpu {                                                                  \
+  inline namespace SOFTFOLD_BACKEND {                                                        \
+  extern template void map_by_totals<In>(                                                    \
+      executor&, const core::row_problem&,                                                   \
       const core::reproducible::row_total<arithmetic_t<In>>*); /* reproducible.inl's unit */ \
-  template void run_exactly<In>(executor&, const core::fold_problem&);    \
-  template void run_exactly<In>(executor&, const core::normalize_problem&); \
-  }                                                                       \
-  }                                                                       \
+  template void run_exactly<In>(executor&, const core::fold_problem&);                       \
+  template void run_exactly<In>(executor&, const core::normalize_problem&);                  \
+  }                                                                                          \
+  }                                                                                          \
   static_assert(true)

@@ -123,8 +123,7 @@ void run_each(executor& on, const core::topk_problem& p) {
   core::topk_problem lists = p;
   if (p.partials.data != nullptr &&
       (p.partials.sum == sum_kind::exact ||
-       !plan_topk(shape_of(p.x), p.x.rows, p.indices.cols, on.limits(), on.forced)
-            .folds_as_pass)) {
+       !plan_topk(shape_of(p.x), p.x.rows, p.indices.cols, on.limits(), on.forced).folds_as_pass)) {
     run_by_sum(on, fold);
     lists.partials = {};
   }

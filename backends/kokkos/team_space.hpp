@@ -184,19 +184,18 @@ class team_space final : public space {
       const std::int64_t rows = p.x.cols == 0 ? 0 : p.x.rows;
       if (p.partials.sum == sum_kind::exact) {
         over_rows(rows,
-                  reproducible_rows<T>{
-                      .whole = p.x,
-                      .scale = p.scale,
-                      .x = p.x,
-                      .y = p.y,
-                      .policy = p.policy,
-                      .log = p.log,
-                      .states = static_cast<const exact_max_sum<arithmetic_t<T>>*>(p.partials.data)});
+                  reproducible_rows<T>{.whole = p.x,
+                                       .scale = p.scale,
+                                       .x = p.x,
+                                       .y = p.y,
+                                       .policy = p.policy,
+                                       .log = p.log,
+                                       .states = static_cast<const exact_max_sum<arithmetic_t<T>>*>(
+                                           p.partials.data)});
         return;
       }
       const auto* const whole = static_cast<const max_sum<arithmetic_t<T>>*>(p.partials.data);
-      over_rows(rows,
-                fold_rows<T>{{p.x, p.scale}, whole, p.y, p.policy, p.log});
+      over_rows(rows, fold_rows<T>{{p.x, p.scale}, whole, p.y, p.policy, p.log});
     });
   }
 

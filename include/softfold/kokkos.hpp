@@ -341,8 +341,8 @@ void softmax_topk(Where&& where, const X& x, const Probabilities& probabilities,
   });
 }
 
-/// partials[r] = the state of row r of x_part. partials is a view of rank 1 of max_sum<float>,
-/// max_sum<double>. See fold in softfold.hpp.
+/// partials[r] = the state of row r of x_part. partials is a view of rank 1 of max_sum or
+/// exact_max_sum, of float or double. See fold in softfold.hpp.
 template <views::where Where, views::view X, views::view Partials>
 void fold(Where&& where, const X& x_part, const Partials& partials,
           const logsumexp_options& options = {}) {

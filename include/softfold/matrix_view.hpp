@@ -9,6 +9,7 @@
 #include <softfold/max_sum.hpp>
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <ranges>
 #include <type_traits>
@@ -144,6 +145,14 @@ struct const_vector_ref {
       : const_vector_ref(std::ranges::data(range), dtype_of<detail::data_t<Range>>,
                          static_cast<std::int64_t>(std::ranges::size(range))) {}
 };
+
+/// Bytes of one row's state.
+[[nodiscard]] constexpr std::size_t size_of_state(dtype type, sum_kind sum) noexcept {
+  const bool is_wide = type == dtype::f64;
+  return sum == sum_kind::rounded ? 2 * size_of(type)
+         : is_wide                ? sizeof(exact_max_sum<double>)
+                                  : sizeof(exact_max_sum<float>);
+}
 
 /// Read-only row states: max_sum or exact_max_sum, of float (type f32) or double (type f64).
 struct const_partials_ref {

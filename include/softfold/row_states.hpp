@@ -56,8 +56,7 @@ class SOFTFOLD_API row_states {
   /// The same with sample_states, from which finish_sample() draws. top_k is at most k; columns are
   /// below 2^31 - 1.
   row_states(dtype type, std::int64_t rows, std::int64_t k, double scale,
-             const row_sampling& sampling,
-             softfold::numerics numerics = softfold::numerics::fast);
+             const row_sampling& sampling, softfold::numerics numerics = softfold::numerics::fast);
 
   [[nodiscard]] dtype type() const noexcept { return type_; }
   [[nodiscard]] std::int64_t rows() const noexcept { return rows_; }

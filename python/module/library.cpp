@@ -276,9 +276,9 @@ std::int32_t numerics_named(const char* function, const std::string& name) {
       return known;
     }
   }
-  throw nb::value_error((std::string(function) + ": numerics is '" + name +
-                         "', expected 'fast' or 'reproducible'")
-                            .c_str());
+  throw nb::value_error(
+      (std::string(function) + ": numerics is '" + name + "', expected 'fast' or 'reproducible'")
+          .c_str());
 }
 
 const char* name_of_numerics(std::int32_t known) {

@@ -156,8 +156,8 @@ class states : public held_states<of_rows> {
       how = sampling_of(sampling);
       options.sampling = &how;
     }
-    check(cpu_library(),
-          softfold_row_states_create_with_options(type, rows, k, &options, &states), create_names);
+    check(cpu_library(), softfold_row_states_create_with_options(type, rows, k, &options, &states),
+          create_names);
     return {states, {&cpu_library()}};
   }
 };

@@ -34,8 +34,8 @@ using exact_state = exact_max_sum<arithmetic<T>>;
 template <class T>
 bool same_bits(std::span<const T> a, std::span<const T> b) {
   compared += static_cast<std::int64_t>(a.size());
-  return a.size() == b.size() &&
-         (a.empty() || std::memcmp(static_cast<const void*>(a.data()), b.data(), a.size_bytes()) == 0);
+  return a.size() == b.size() && (a.empty() || std::memcmp(static_cast<const void*>(a.data()),
+                                                           b.data(), a.size_bytes()) == 0);
 }
 template <class T>
 bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
@@ -87,8 +87,8 @@ void check_results(queue& q, problem<T>& p, const std::vector<exact_state<T>>& w
     y.download();
     check_guards(p, y);
     for (std::int64_t r = 0; r < y.rows(); ++r) {
-      const auto total = definition::total_of(static_cast<A>(p.spec.scale),
-                                              whole[static_cast<std::size_t>(r)]);
+      const auto total =
+          definition::total_of(static_cast<A>(p.spec.scale), whole[static_cast<std::size_t>(r)]);
       const bool ordinary = total.kind == definition::row_kind::ordinary;
       const A other = total.kind != definition::row_kind::empty
                           ? std::numeric_limits<A>::quiet_NaN()
@@ -122,7 +122,7 @@ void check_states(queue& q, problem<T>& p) {
   for (std::int64_t r = 0; r < p.x.rows(); ++r) {
     expected.push_back(defined(std::span<const T>(p.x.row(r)), p.spec.scale));
     expect(same_state(found[static_cast<std::size_t>(r)], expected.back()) ? ""
-                                                                          : "state not as defined",
+                                                                           : "state not as defined",
            r, p.spec);
   }
   check_results(q, p, expected);
@@ -191,7 +191,8 @@ TEST_CASE_TEMPLATE("parts that meet between packets give the whole row's bits in
       fill_mixed(p);
       std::vector<exact_states<A>> parts;
       for (std::int64_t begin = 0; begin < cols;) {
-        const auto packets = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(2 + cols / 32));
+        const auto packets =
+            static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(2 + cols / 32));
         const std::int64_t end = std::min(cols, begin + 8 * packets);
         parts.emplace_back(p.x.rows());
         fold(q, part_of(p.x, begin, end), parts.back().ref(), {.scale = scale});
@@ -254,7 +255,8 @@ TEST_CASE_TEMPLATE("fold_topk has the states of fold and the lists of topk", T, 
       check_guards(p, values, indices);
       CHECK(same_bits(partials.values(), folded(q, p.x, 0, cols, 0.7)));
       for (std::int64_t r = 0; r < 4; ++r) {
-        CHECK(same_bits(std::span<const T>(values.row(r)), std::span<const T>(alone_values.row(r))));
+        CHECK(
+            same_bits(std::span<const T>(values.row(r)), std::span<const T>(alone_values.row(r))));
         CHECK(same_bits(std::span<const std::int64_t>(indices.row(r)),
                         std::span<const std::int64_t>(alone_indices.row(r))));
       }
@@ -361,20 +363,16 @@ TEST_CASE("functions that take one kind of state refuse the other") {
   const auto expect_text = [](const std::string& found, const std::string& part) {
     CHECK_MESSAGE(mentions(found, part), found);
   };
-  expect_text(refused(errc::unsupported_type,
-                      [&] { combine(q, exact.ref(), rounded.ref()); }),
+  expect_text(refused(errc::unsupported_type, [&] { combine(q, exact.ref(), rounded.ref()); }),
               "combine: partials.sum is rounded, expected exact, as that of more");
-  expect_text(refused(errc::unsupported_type,
-                      [&] { combine(q, rounded.ref(), exact.ref()); }),
+  expect_text(refused(errc::unsupported_type, [&] { combine(q, rounded.ref(), exact.ref()); }),
               "combine: partials.sum is exact, expected rounded, as that of more");
-  expect_text(
-      refused(errc::unsupported_type,
-              [&] { scan(q, x.view(), y.view(), {.carry_in = exact.ref()}); }),
-      "scan: carry_in.sum is exact, expected rounded: states of max_sum");
-  expect_text(
-      refused(errc::unsupported_type,
-              [&] { scan(q, x.view(), y.view(), {.carry_out = exact.ref()}); }),
-      "scan: carry_out.sum is exact, expected rounded");
+  expect_text(refused(errc::unsupported_type,
+                      [&] { scan(q, x.view(), y.view(), {.carry_in = exact.ref()}); }),
+              "scan: carry_in.sum is exact, expected rounded: states of max_sum");
+  expect_text(refused(errc::unsupported_type,
+                      [&] { scan(q, x.view(), y.view(), {.carry_out = exact.ref()}); }),
+              "scan: carry_out.sum is exact, expected rounded");
   const tensor_view<float> tensor(y.view().data, 1, 1, 2, 8);
   expect_text(refused(errc::unsupported_type,
                       [&] {
@@ -466,9 +464,8 @@ TEST_CASE("row_states: with sampling, and what does not go together") {
   row_states fast(dtype::f32, 2, 3, 1, sampling);
   const auto text = refused(errc::invalid_argument, [&] { fast.combine(q, states); });
   CHECK_MESSAGE(mentions(text, "more.numerics is reproducible, expected fast"), text);
-  const auto wrong = refused(errc::invalid_argument, [] {
-    row_states(dtype::f32, 1, 1, 1, static_cast<numerics>(7));
-  });
+  const auto wrong = refused(errc::invalid_argument,
+                             [] { row_states(dtype::f32, 1, 1, 1, static_cast<numerics>(7)); });
   CHECK_MESSAGE(mentions(wrong, "row_states: numerics is 7"), wrong);
 }
 

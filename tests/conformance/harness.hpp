@@ -176,8 +176,7 @@ class states {
       : host_(values.begin(), values.end()), device_(values.size()) {
     device_.upload(host_);
   }
-  explicit states(std::int64_t rows)
-      : states(std::vector<State>(static_cast<std::size_t>(rows))) {}
+  explicit states(std::int64_t rows) : states(std::vector<State>(static_cast<std::size_t>(rows))) {}
 
   [[nodiscard]] partials_ref ref() const {
     return {device_.data(), dtype_of<T>, static_cast<std::int64_t>(host_.size()),

@@ -173,7 +173,8 @@ TEST_CASE("reproducible results of several blocks of columns are those of whole 
   CHECK(read_npy(directory.path("lse.npy")).values == std::vector{lse});
   CHECK(read_npy(directory.path("f.logsumexp.npy")).values == std::vector{lse});
   const auto indices = read_npy(directory.path("t.indices.npy")).values;
-  const double best = static_cast<double>(whole.softmax(element(static_cast<std::int64_t>(indices[0]))));
+  const double best =
+      static_cast<double>(whole.softmax(element(static_cast<std::int64_t>(indices[0]))));
   CHECK(read_npy(directory.path("t.probabilities.npy")).values[0] == best);
   CHECK(read_npy(directory.path("f.probabilities.npy")).values[0] == best);
 }

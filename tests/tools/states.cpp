@@ -53,8 +53,8 @@ void write_small(const work_directory& directory) {
 
 TEST_CASE("reproducible parts that meet between packets are the whole matrix's, byte for byte") {
   const work_directory directory;
-  const std::vector<std::string> options = {"-k", "3", "--scale", "0.5", "--numerics",
-                                            "reproducible"};
+  const std::vector<std::string> options = {"-k",  "3",          "--scale",
+                                            "0.5", "--numerics", "reproducible"};
   fold_parts(directory, random_array(dtype::f32, {5, 1001}, 51), {0, 296, 304, 704, 1001}, options);
   std::vector<std::string> whole = {"fold", "x.npy", "-o", "x.st"};
   whole.insert(whole.end(), options.begin(), options.end());
@@ -66,8 +66,8 @@ TEST_CASE("reproducible parts that meet between packets are the whole matrix's, 
   for (const char* states : {"tree.st", "line.st"}) {
     CHECK(read_file(directory.path(states)) == read_file(directory.path("x.st")));
   }
-  run_well(directory,
-           {"fold", "b.npy", "-o", "fast.st", "-k", "3", "--scale", "0.5", "--column-offset", "296"});
+  run_well(directory, {"fold", "b.npy", "-o", "fast.st", "-k", "3", "--scale", "0.5",
+                       "--column-offset", "296"});
   refuses(directory, {"merge", "a.st", "fast.st", "-o", "m.st"},
           "fast.st: ", "numerics is fast, that of a.st is reproducible");
 }

@@ -230,9 +230,9 @@ TEST_CASE_TEMPLATE("far rows are within the bounds, and combine without an order
       std::vector<A> x(1 + random() % 100);
       for (A& element : x) {
         const double step = std::max(size * std::fabs(center) * 0x1p-16, 0.01);
-        element = static_cast<A>(
-            (center + static_cast<double>(random() % 600) * step - 300 * step) /
-            static_cast<double>(scale));
+        element =
+            static_cast<A>((center + static_cast<double>(random() % 600) * step - 300 * step) /
+                           static_cast<double>(scale));
       }
       const std::size_t step = turn % 2 == 0 ? 8 : 1;
       const auto parts = parts_of(scale, x, step, random);

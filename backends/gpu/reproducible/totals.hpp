@@ -148,8 +148,8 @@ __device__ inline arithmetic_t<In> largest_plainly(const row_reader<In>& row,
   return ordered(max_of_block<lanes>(most, memory), scale);
 }
 
-/// What is wanted of rows' totals: all of them, or logsumexps only. What else is wanted of rows' sums
-/// has the same members: see states.hpp.
+/// What is wanted of rows' totals: all of them, or logsumexps only. What else is wanted of rows'
+/// sums has the same members: see states.hpp.
 template <class A>
 struct total_results {
   using result = core::reproducible::row_total<A>;
@@ -219,10 +219,11 @@ __global__ void __launch_bounds__(reader_threads, least_resident(total_resident)
 
 /// A row's total of its parts, or, if there are none, of its elements; to thread 0 of a block.
 template <int lanes, class In, class Results = total_results<arithmetic_t<In>>>
-__device__ inline typename Results::result total_of_row(
-    const row_source<In>& source, std::int64_t row, const row_chunks& chunks,
-    arithmetic_t<In> scale, const part_total<arithmetic_t<In>>* parts,
-    total_memory<arithmetic_t<In>>& memory) {
+__device__ inline typename Results::result total_of_row(const row_source<In>& source,
+                                                        std::int64_t row, const row_chunks& chunks,
+                                                        arithmetic_t<In> scale,
+                                                        const part_total<arithmetic_t<In>>* parts,
+                                                        total_memory<arithmetic_t<In>>& memory) {
   namespace reproducible = core::reproducible;
   using A = arithmetic_t<In>;
   using total = reproducible::row_total<A>;
@@ -265,8 +266,8 @@ __global__ void __launch_bounds__(reader_threads, least_resident(sizeof(In) == 8
   __shared__ uninitialised<total_memory<arithmetic_t<In>>> shared;
   wait_for_launch_before();
   let_next_begin();
-  const auto total = total_of_row<lanes, In, Results>(source, blockIdx.x, chunks, scale, parts,
-                                                      shared.get());
+  const auto total =
+      total_of_row<lanes, In, Results>(source, blockIdx.x, chunks, scale, parts, shared.get());
   if (threadIdx.x == 0) {
     to.template write<In>(blockIdx.x, total);
   }
@@ -367,8 +368,8 @@ __global__ void __launch_bounds__(reader_threads, least_resident(scaled ? 2 : 3)
     sum plain;
     const float largest_of = shuffle(largest, of);
     add_plainly(row_reader<In>::of(source.row(first_row + of), source.cols),
-                Results::frame_of(scale, largest_of), largest_of, std::int64_t{lane} * block_columns,
-                std::int64_t{lanes} * block_columns, plain);
+                Results::frame_of(scale, largest_of), largest_of,
+                std::int64_t{lane} * block_columns, std::int64_t{lanes} * block_columns, plain);
     plain = sum_over_warp<lanes>(plain);
     take_where(lane == of, plain, whole);
   }

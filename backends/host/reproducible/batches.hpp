@@ -30,7 +30,7 @@ Matrix rows_of(Matrix m, std::int64_t first, std::int64_t count) {
 inline partials_ref rows_of(partials_ref p, std::int64_t first, std::int64_t count) {
   if (p.data != nullptr) {
     p.data = static_cast<std::byte*>(p.data) +
-             static_cast<std::size_t>(first) * core::size_of_state(p.type, p.sum);
+             static_cast<std::size_t>(first) * size_of_state(p.type, p.sum);
     p.size = count;
   }
   return p;

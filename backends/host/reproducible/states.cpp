@@ -47,8 +47,7 @@ struct exact_normalize_job {
       const exact_max_sum<A>& state = job_.states[r_];
       total_ = core::reproducible::total_of(static_cast<A>(job_.from.scale), state);
       known_ = numbers_of(total_);
-      by_kernels_ =
-          suits_kernels(total_) && core::reproducible::far_from<A> > std::fabs(state.max);
+      by_kernels_ = suits_kernels(total_) && core::reproducible::far_from<A> > std::fabs(state.max);
     }
     void write(std::int64_t segment) const {
       const typed_kernels& kernels = job_.from.kernels;
@@ -56,8 +55,8 @@ struct exact_normalize_job {
       const In* const x = static_cast<const In*>(job_.from.row(r_)) + begin;
       const destination to{kernels.result_at(job_.y.data, r_ * job_.y.stride + begin), stream_};
       if (by_kernels_) {
-        (job_.log ? kernels.output.reproducible_log_softmax
-                  : kernels.output.reproducible_softmax)(x, count, &known_, to);
+        (job_.log ? kernels.output.reproducible_log_softmax : kernels.output.reproducible_softmax)(
+            x, count, &known_, to);
         return;
       }
       core::with_output<In>(job_.y.type, [&, count = count](auto out) {
@@ -87,8 +86,7 @@ void run_exact(executor& on, const core::fold_problem& p) {
       return;
     }
     const auto write = [&](std::int64_t r, const auto& fold) { states[r] = fold.state(); };
-    run_job(on,
-            reproducible_job<T, decltype(write)>{{on.kernels, p.x, p.scale, p.x.type}, write});
+    run_job(on, reproducible_job<T, decltype(write)>{{on.kernels, p.x, p.scale, p.x.type}, write});
   });
 }
 

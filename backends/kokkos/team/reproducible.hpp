@@ -65,8 +65,8 @@ KOKKOS_FUNCTION largest_and_sum<A> sum_of_row(const Lanes& lanes, const T* row, 
                                               A s, const FrameOf& frame_of) {
   constexpr A infinity = std::numeric_limits<A>::infinity();
   using largest = largest_monoid<A>;
-  const auto most = lanes.template reduce<largest>(
-      cols, [&](std::int64_t i, typename largest::value_type& all) {
+  const auto most =
+      lanes.template reduce<largest>(cols, [&](std::int64_t i, typename largest::value_type& all) {
         all = largest::combine(all, {static_cast<A>(row[i]), s < 0, true});
       });
   const A x_most = most.any ? most.largest : s < 0 ? infinity : -infinity;
@@ -103,7 +103,7 @@ struct reproducible_rows {
   matrix_ref y = {};
   empty_row policy = empty_row::nan;
   bool log = false;
-  matrix_ref lse = {};                         ///< [rows, 1]
+  matrix_ref lse = {};                       ///< [rows, 1]
   const exact_max_sum<A>* states = nullptr;  ///< of the rows, if they are given
 
   template <class Lanes>
