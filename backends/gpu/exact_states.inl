@@ -48,14 +48,12 @@ void run_exactly(executor& on, const core::normalize_problem& p) {
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold::gpu
 
-#define SOFTFOLD_GPU_EXACT_STATES(In)                                                        \
-  namespace softfold::gpu {                                                                  \
-  inline namespace SOFTFOLD_BACKEND {                                                        \
-  extern template void map_by_totals<In>(                                                    \
-      executor&, const core::row_problem&,                                                   \
-      const core::reproducible::row_total<arithmetic_t<In>>*); /* reproducible.inl's unit */ \
-  template void run_exactly<In>(executor&, const core::fold_problem&);                       \
-  template void run_exactly<In>(executor&, const core::normalize_problem&);                  \
-  }                                                                                          \
-  }                                                                                          \
+// In the unit of reproducible.inl, whose kernels these are.
+#define SOFTFOLD_GPU_EXACT_STATES(In)                                       \
+  namespace softfold::gpu {                                                 \
+  inline namespace SOFTFOLD_BACKEND {                                       \
+  template void run_exactly<In>(executor&, const core::fold_problem&);      \
+  template void run_exactly<In>(executor&, const core::normalize_problem&); \
+  }                                                                         \
+  }                                                                         \
   static_assert(true)

@@ -176,8 +176,6 @@ void run_reproducibly(executor& on, const core::backward_problem& p) {
   template void launch_parts<In>(executor&, const total_plan&, const const_matrix_ref&, double, \
                                  part_total<arithmetic_t<In>>*,                                 \
                                  const total_results<arithmetic_t<In>>&);                       \
-  template void map_by_totals<In>(executor&, const core::row_problem&,                          \
-                                  const core::reproducible::row_total<arithmetic_t<In>>*);      \
   template void run_reproducibly<In>(executor&, const core::row_problem&);                      \
   template void run_reproducibly<In>(executor&, const core::topk_problem&);                     \
   template void run_reproducibly<In>(executor&, const core::backward_problem&);                 \

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
@@ -22,10 +23,9 @@ void with_state(dtype type, const Body& body) {
   type == dtype::f64 ? body(double{}) : body(float{});
 }
 
-template <class In>
+/// Of elements whose arithmetic is in A.
+template <class A>
 struct exact_normalize_job {
-  using A = core::arithmetic_t<In>;
-
   source from;
   const exact_max_sum<A>* states;
   matrix_ref y;
@@ -52,15 +52,21 @@ struct exact_normalize_job {
     void write(std::int64_t segment) const {
       const typed_kernels& kernels = job_.from.kernels;
       const auto [begin, count] = columns_of(segment, job_.from.x.cols);
-      const In* const x = static_cast<const In*>(job_.from.row(r_)) + begin;
+      const void* const x = kernels.at(job_.from.row(r_), begin);
       const destination to{kernels.result_at(job_.y.data, r_ * job_.y.stride + begin), stream_};
       if (by_kernels_) {
         (job_.log ? kernels.output.reproducible_log_softmax : kernels.output.reproducible_softmax)(
             x, count, &known_, to);
         return;
       }
-      core::with_output<In>(job_.y.type, [&, count = count](auto out) {
-        plain_map(total_, x, count, job_.log, job_.policy, static_cast<decltype(out)*>(to.data));
+      core::with_real(job_.from.x.type, [&, count = count](auto in) {
+        using In = decltype(in);
+        if constexpr (std::is_same_v<core::arithmetic_t<In>, A>) {
+          core::with_output<In>(job_.y.type, [&](auto out) {
+            plain_map(total_, static_cast<const In*>(x), count, job_.log, job_.policy,
+                      static_cast<decltype(out)*>(to.data));
+          });
+        }
       });
     }
 
@@ -130,10 +136,9 @@ void run_exact(executor& on, const core::normalize_problem& p) {
   if (p.x.rows == 0 || p.x.cols == 0) {
     return;
   }
-  core::with_real(p.x.type, [&](auto in) {
-    using T = decltype(in);
-    using A = core::arithmetic_t<T>;
-    run_job(on, exact_normalize_job<T>{{on.kernels, p.x, p.scale, p.y.type},
+  with_state(p.partials.type, [&](auto type) {
+    using A = decltype(type);
+    run_job(on, exact_normalize_job<A>{{on.kernels, p.x, p.scale, p.y.type},
                                        static_cast<const exact_max_sum<A>*>(p.partials.data),
                                        p.y,
                                        p.policy,
