@@ -254,7 +254,6 @@ array([ True]))")
             return s.copy([](const view_of&) { return 2; },
                           [](const view_of& v) { return v.partials; });
           },
-          nb::sig("def partials(self) -> object"),
           "The maximum of each row and the sum of exponentials below it, [rows, 2]. None for "
           "reproducible states: an exact sum is no number.")
       .def_prop_ro(
