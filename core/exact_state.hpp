@@ -156,27 +156,14 @@ struct exact_max_sum_monoid {
     // A place of room above the upper side's.
     const std::int32_t anchor = anchor_of(of_upper.n) + 1;
     const std::int64_t power = static_cast<std::int64_t>(of_upper.n) - 32 * std::int64_t{anchor};
-    add_value(product(value, times_power(1.0, power + format<A>::raised)), anchor, sum);
+    const double held = product(value, times_power(1.0, power + format<A>::raised));
+    constexpr double least = sizeof(A) == 4 ? 0x1p-100 : 0x1p-200;  // has no digit in the words
+    if (held > least) {
+      sum.add(static_cast<A>(held), anchor);
+    }
   }
   SOFTFOLD_HD static term<A> largest_term(const frame<A>& of, const value_type& s) {
     return term_of(of.is_far ? exponent<A>{} : largest_of(s));
-  }
-  /// All bits of a number held by that anchor, as packets' sums.
-  SOFTFOLD_HD static void add_value(double value, std::int32_t anchor, exact_sum<A>& sum) {
-    constexpr double least = sizeof(A) == 4 ? 0x1p-100 : 0x1p-200;  // has no digit in the words
-    if constexpr (std::is_same_v<A, double>) {
-      if (value > least) {
-        sum.add(value, anchor);
-      }
-    } else {
-      constexpr std::uint64_t of_float = ~((std::uint64_t{1} << 29) - 1);
-      while (value > least) {
-        const auto upper =
-            __builtin_bit_cast(double, __builtin_bit_cast(std::uint64_t, value) & of_float);
-        sum.add(static_cast<float>(upper), anchor);
-        value -= upper;
-      }
-    }
   }
 };
 

@@ -131,9 +131,8 @@ inline bool can_be_state(const exact_max_sum<T>& s, double columns) {
   if (sum.top < std::floor((n - 1) / 32) || sum.top > std::floor(most / 32)) {
     return false;
   }
-  // Each column's packet and each combination adds a few numbers, and the largest term is in the
-  // sum.
-  const double of_word = columns * (sizeof(T) == 4 ? 0x1p57 : 0x1p34);
+  // Each column's packet and each combination adds a number, and the largest term is in the sum.
+  const double of_word = columns * (sizeof(T) == 4 ? 0x1p56 : 0x1p33);
   for (const reproducible::mass& word : sum.words) {
     if (!(word.count() <= of_word)) {
       return false;

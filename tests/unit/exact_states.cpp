@@ -208,6 +208,24 @@ TEST_CASE_TEMPLATE("rows that are not ordinary have one state each", A, float, d
   CHECK(std::isnan(definition::total_of(A(1), with_nan).lse));
 }
 
+TEST_CASE_TEMPLATE("equal largest elements are one, those that round alike are two", A, float,
+                   double) {
+  CHECK(same_bits(folded(A(1), {A(-0.0)}, 0, 1), folded(A(1), {A(0.0)}, 0, 1)));
+  const A scale = A(0.7);
+  A low = A(1.9);
+  const auto z = [&](A x) { return definition::frame<A>::scaled(scale, x).z; };
+  while (z(low) != z(std::nextafter(low, A(2)))) {
+    low = std::nextafter(low, A(2));
+  }
+  std::vector<A> x(16, low);
+  x[8] = std::nextafter(low, A(2));
+  const exact_max_sum<A> first = folded(scale, x, 0, 8);
+  const exact_max_sum<A> second = folded(scale, x, 8, 16);
+  CHECK(first.lost < second.lost);
+  CHECK(same_bits(combined(first, second), folded(scale, x, 0, 16)));
+  CHECK(same_bits(combined(second, first), folded(scale, x, 0, 16)));
+}
+
 TEST_CASE_TEMPLATE("parts cut anywhere are within the bounds", A, float, double) {
   std::mt19937_64 random(22);
   for (int turn = 0; turn < 500; ++turn) {
@@ -254,6 +272,16 @@ TEST_CASE_TEMPLATE("a near side and a far one", A, float, double) {
   both = above;
   both.insert(both.end(), low.begin(), low.end());
   check_results(A(1), both, combined(folded(A(1), low, 0, 3), folded(A(1), above, 0, 2)));
+  // A row that is near, of which one part would not be.
+  std::vector<A> border;
+  for (int i = 0; i < 16; ++i) {
+    border.push_back(static_cast<A>(i < 8 ? -65535.5 - i % 3 * 0.125 : -65536.5 - i % 5 * 0.125));
+  }
+  const exact_max_sum<A> upper = folded(A(1), border, 0, 8);
+  const exact_max_sum<A> lower = folded(A(1), border, 8, 16);
+  CHECK(same_bits(combined(lower, upper), folded(A(1), border, 0, 16)));
+  CHECK(!same_bits(combined(lower, upper), upper));
+  CHECK(same_total(definition::total_of(A(1), combined(upper, lower)), whole_of(A(1), border)));
   // What a mask left beside a row adds nothing.
   const std::vector<A> row{A(1), A(2)};
   const exact_max_sum<A> state = folded(A(1), row, 0, 2);
