@@ -110,7 +110,8 @@ inline bool can_be_state(const exact_max_sum<T>& s, double columns) {
   const reproducible::exponent<T> largest = reproducible::largest_of(s);
   const reproducible::exact_sum<T> sum = reproducible::sum_of(s);
   const exact_max_sum<T> canonical = reproducible::state_of(largest, sum);
-  if (std::memcmp(&canonical, &s, sizeof s) != 0) {
+  if (std::memcmp(static_cast<const void*>(&canonical), static_cast<const void*>(&s), sizeof s) !=
+      0) {
     return false;
   }
   using total = reproducible::row_total<T>;

@@ -60,10 +60,10 @@ struct exact_normalize_job {
         return;
       }
       core::with_real(job_.from.x.type, [&, count = count](auto in) {
-        using In = decltype(in);
-        if constexpr (std::is_same_v<core::arithmetic_t<In>, A>) {
-          core::with_output<In>(job_.y.type, [&](auto out) {
-            plain_map(total_, static_cast<const In*>(x), count, job_.log, job_.policy,
+        using T = decltype(in);
+        if constexpr (std::is_same_v<core::arithmetic_t<T>, A>) {
+          core::with_output<T>(job_.y.type, [&](auto out) {
+            plain_map(total_, static_cast<const T*>(x), count, job_.log, job_.policy,
                       static_cast<decltype(out)*>(to.data));
           });
         }
