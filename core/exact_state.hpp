@@ -57,14 +57,14 @@ SOFTFOLD_HD inline exact_max_sum<A> state_of(const exponent<A>& largest, const e
 }
 
 /// Of a row or part with that largest element, of scaled ones, NaN if there is one, and that sum of
-/// its terms, which are in state_frame's.
+/// terms in the frame that state_frame gives.
 template <class A>
 SOFTFOLD_HD inline exact_max_sum<A> state_of(A scale, A largest, const exact_sum<A>& sum) {
   return state_of(
       largest != largest ? exponent<A>{largest, A{0}} : frame<A>::scaled(scale, largest), sum);
 }
 
-/// Of the terms of a part with that largest element.
+/// That of the terms of a part with that largest element.
 template <class A>
 SOFTFOLD_HD inline frame<A> state_frame(A scale, A largest) {
   return frame<A>::of_exponent(scale, frame<A>::scaled(scale, largest));
