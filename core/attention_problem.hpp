@@ -377,7 +377,7 @@ inline attention_problem checked_fold_attention(
   check_size({name, "weighted"}, ".dim", weighted.dim, v.dim, "that of value");
   check_tensor({name, "weighted"}, weighted, true);
   const const_matrix_ref pairs =
-      check_partials({name, "states"}, states, q.batches * q.heads * q.tokens, arithmetic);
+      check_rounded_partials({name, "states"}, states, q.batches * q.heads * q.tokens, arithmetic);
   if (options.lse.data != nullptr) {
     fail(errc::invalid_argument, {name, "lse"}, ".data", "a pointer",
          "null: logsumexp() makes it of the whole's states");
@@ -402,8 +402,8 @@ inline const_matrix_ref check_attention_states(argument states_arg,
          std::string(name_of(states.type)) + ", the type of the states");
   }
   check_tensor(arg, weighted, output);
-  return check_partials(states_arg, states, weighted.batches * weighted.heads * weighted.tokens,
-                        states.type);
+  return check_rounded_partials(states_arg, states,
+                                weighted.batches * weighted.heads * weighted.tokens, states.type);
 }
 
 inline combine_attention_problem checked_combine_attention(const const_partials_ref& more,

@@ -113,6 +113,15 @@ static_assert(offsetof(softfold_sample_state, column) == offsetof(sample_state, 
 static_assert(offsetof(softfold_sample_state, sum) == offsetof(sample_state, sum));
 static_assert(offsetof(softfold_sample_state, raw_sum) == offsetof(sample_state, raw_sum));
 
+template <class C, class T>
+inline constexpr bool is_state_of_c = sizeof(C) == sizeof(exact_max_sum<T>) &&
+                                      alignof(C) == alignof(exact_max_sum<T>) &&
+                                      offsetof(C, lost) == offsetof(exact_max_sum<T>, lost) &&
+                                      offsetof(C, top) == offsetof(exact_max_sum<T>, top) &&
+                                      offsetof(C, words) == offsetof(exact_max_sum<T>, words);
+static_assert(is_state_of_c<softfold_exact_max_sum_f32, float>);
+static_assert(is_state_of_c<softfold_exact_max_sum_f64, double>);
+
 inline sample_states_ref states_of(softfold_sample_state* states, std::int64_t rows) {
   return {reinterpret_cast<sample_state*>(states), rows};
 }
@@ -135,7 +144,9 @@ inline empty_row policy_of(const char* function, std::int32_t policy) {
   return static_cast<empty_row>(policy);
 }
 
-inline numerics numerics_named(const char* function, const softfold_queue_options& options) {
+/// Of options that have them.
+template <class Options>
+numerics numerics_named(const char* function, const Options& options) {
   check_reserved({function, "options"}, options.reserved);
   if (options.numerics != SOFTFOLD_NUMERICS_FAST &&
       options.numerics != SOFTFOLD_NUMERICS_REPRODUCIBLE) {
@@ -185,8 +196,15 @@ struct arguments {
     return {given.data, type_of(arg, given.type), given.size};
   }
   [[nodiscard]] partials_ref partials(const char* name, const softfold_vector* v) const {
-    const vector_ref given = vector(name, v);
-    return {given.data, given.type, given.size};
+    const argument arg{function, name};
+    const softfold_vector& given = not_null(arg, v);
+    if (given.type != SOFTFOLD_EXACT_F32 && given.type != SOFTFOLD_EXACT_F64) {
+      const vector_ref pairs = vector(name, v);
+      return {pairs.data, pairs.type, pairs.size};
+    }
+    check_reserved(arg, given.reserved);
+    return {given.data, given.type == SOFTFOLD_EXACT_F64 ? dtype::f64 : dtype::f32, given.size,
+            sum_kind::exact};
   }
   [[nodiscard]] softfold::queue& queue(softfold_queue* q) const {
     return *reinterpret_cast<softfold::queue*>(&not_null({function, "queue"}, q));
@@ -254,6 +272,17 @@ struct arguments {
     const std::size_t size = check_size(name, not_null({function, name}, to).struct_size);
     values.struct_size = size;
     std::memcpy(to, &values, std::min(size, sizeof values));
+  }
+
+  [[nodiscard]] softfold::row_sampling row_sampling(const softfold_row_sampling* given) const {
+    const auto s = options(given, softfold_row_sampling SOFTFOLD_ROW_SAMPLING_INIT);
+    return {.temperature = s.temperature,
+            .top_k = s.top_k,
+            .top_p = s.top_p,
+            .min_p = s.min_p,
+            .seed = s.seed,
+            .offset = s.offset,
+            .draw = s.draw};
   }
 
   /// NULL is no edits, and in them nothing of what it stands for.

@@ -443,15 +443,23 @@ softfold_status softfold_row_states_create_sampling(softfold_dtype type, int64_t
                                                     softfold_row_states** states) {
   const arguments a{"row_states_create_sampling"};
   return create(a, "states", states, [&] {
-    const auto s = a.options(sampling, softfold_row_sampling SOFTFOLD_ROW_SAMPLING_INIT);
     return std::make_unique<row_states>(type_of({a.function, "states"}, type), rows, k, scale,
-                                        row_sampling{.temperature = s.temperature,
-                                                     .top_k = s.top_k,
-                                                     .top_p = s.top_p,
-                                                     .min_p = s.min_p,
-                                                     .seed = s.seed,
-                                                     .offset = s.offset,
-                                                     .draw = s.draw});
+                                        a.row_sampling(sampling));
+  });
+}
+
+softfold_status softfold_row_states_create_with_options(softfold_dtype type, int64_t rows,
+                                                        int64_t k,
+                                                        const softfold_row_states_options* options,
+                                                        softfold_row_states** states) {
+  const arguments a{"row_states_create_with_options"};
+  return create(a, "states", states, [&] {
+    const auto o = a.options(options, softfold_row_states_options SOFTFOLD_ROW_STATES_OPTIONS_INIT);
+    const dtype of = type_of({a.function, "states"}, type);
+    const numerics how = numerics_named(a.function, o);
+    return o.sampling == nullptr ? std::make_unique<row_states>(of, rows, k, o.scale, how)
+                                 : std::make_unique<row_states>(of, rows, k, o.scale,
+                                                                a.row_sampling(o.sampling), how);
   });
 }
 
@@ -479,7 +487,9 @@ softfold_status softfold_row_states_get(const softfold_row_states* states,
          .values = s.values().data,
          .indices = static_cast<const std::int64_t*>(s.indices().data),
          .samples = s.sampling() ? reinterpret_cast<const softfold_sample_state*>(s.samples().data)
-                                 : nullptr});
+                                 : nullptr,
+         .numerics = static_cast<std::int32_t>(s.numerics()),
+         .reserved_2 = 0});
   });
 }
 

@@ -145,23 +145,40 @@ inline void check_state_type(argument arg, dtype type) {
   }
 }
 
-/// Row states as a two-column matrix, for the overlap check; of none if there are none.
+/// Row states as a matrix, for the overlap check; of none if there are none.
 inline const_matrix_ref states_matrix(const const_partials_ref& p) {
-  return {p.data, p.type, p.data == nullptr ? 0 : p.size, 2, 2};
+  const dtype member = p.sum == sum_kind::exact ? dtype::i64 : p.type;
+  const auto members = static_cast<std::int64_t>(size_of_state(p.type, p.sum) / size_of(member));
+  return {p.data, member, p.data == nullptr ? 0 : p.size, members, members};
 }
 
-/// Row states: a two-column matrix of f32 or f64. Returns their view as such.
+/// Row states of f32 or f64, with either sum. Returns their view as a matrix.
 inline const_matrix_ref check_partials(argument arg, const const_partials_ref& p, std::int64_t rows,
                                        dtype arithmetic) {
   if (p.type != arithmetic) {
     fail(errc::unsupported_type, arg, ".type", name_of(p.type),
          std::string(name_of(arithmetic)) + " states");
   }
+  if (p.sum != sum_kind::rounded && p.sum != sum_kind::exact) {
+    fail(errc::invalid_argument, arg, ".sum", std::to_string(static_cast<int>(p.sum)),
+         "sum_kind::rounded or sum_kind::exact");
+  }
   if (p.size != rows) {
     fail(errc::invalid_argument, arg, ".size", std::to_string(p.size), std::to_string(rows));
   }
-  check_matrix(arg, {p.data, p.type, rows, 2, 2});
+  const_matrix_ref all = states_matrix(p);
+  all.rows = rows;
+  check_matrix(arg, all);
   return states_matrix(p);
+}
+
+/// The same of functions that take max_sum alone.
+inline const_matrix_ref check_rounded_partials(argument arg, const const_partials_ref& p,
+                                               std::int64_t rows, dtype arithmetic) {
+  if (p.sum == sum_kind::exact) {
+    fail(errc::unsupported_type, arg, ".sum", "exact", "rounded: states of max_sum");
+  }
+  return check_partials(arg, p, rows, arithmetic);
 }
 
 /// The scale as the arithmetic uses it.

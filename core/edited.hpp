@@ -293,10 +293,12 @@ class edited_run {
       return {at(v.data, 1, size_of(v.type)), v.type, v.data == nullptr ? 0 : count};
     }
     [[nodiscard]] partials_ref of(const partials_ref& p) const {
-      return {at(p.data, 2, size_of(p.type)), p.type, p.data == nullptr ? 0 : count};
+      return {at(p.data, 1, size_of_state(p.type, p.sum)), p.type, p.data == nullptr ? 0 : count,
+              p.sum};
     }
     [[nodiscard]] const_partials_ref of(const const_partials_ref& p) const {
-      return {at(p.data, 2, size_of(p.type)), p.type, p.data == nullptr ? 0 : count};
+      return {at(p.data, 1, size_of_state(p.type, p.sum)), p.type, p.data == nullptr ? 0 : count,
+              p.sum};
     }
     [[nodiscard]] matrix_ref matrix(std::int64_t cols, dtype type, int number = 0) const {
       return {edited + static_cast<std::size_t>(number) * matrix_bytes, type, count, cols, stride};

@@ -15,13 +15,18 @@ namespace softfold::core {
 
 inline constexpr const char* numerics_names[] = {"fast", "reproducible"};
 
-/// Those asked for, or reproducible ones where the environment asks for them.
-inline numerics numerics_of(numerics asked) {
+/// `argument`: of which function, and its name.
+inline void check_numerics(const char* argument, numerics asked) {
   if (asked != numerics::fast && asked != numerics::reproducible) {
-    throw error(errc::invalid_argument, "queue: options.numerics is " +
+    throw error(errc::invalid_argument, std::string(argument) + " is " +
                                             std::to_string(static_cast<int>(asked)) +
                                             ", expected numerics::fast or numerics::reproducible");
   }
+}
+
+/// Those asked for, or reproducible ones where the environment asks for them.
+inline numerics numerics_of(numerics asked) {
+  check_numerics("queue: options.numerics", asked);
   const char* const name = std::getenv("SOFTFOLD_NUMERICS");
   if (name == nullptr) {
     return asked;

@@ -266,7 +266,7 @@ inline scan_problem checked_scan(const const_matrix_ref& x, const matrix_ref& ls
   const auto states = [&](const char* argument, const const_partials_ref& p) {
     return p.data == nullptr && p.size == 0
                ? const_matrix_ref{}
-               : check_partials({name, argument}, p, x.rows, arithmetic_type(x.type));
+               : check_rounded_partials({name, argument}, p, x.rows, arithmetic_type(x.type));
   };
   const const_matrix_ref before = states("carry_in", options.carry_in);
   const const_matrix_ref after = states("carry_out", options.carry_out);
@@ -291,6 +291,11 @@ inline combine_problem checked_combine(const const_partials_ref& more,
   check_state_type({name, "more"}, more.type);
   const const_matrix_ref from = check_partials({name, "more"}, more, more.size, more.type);
   const const_matrix_ref to = check_partials({name, "partials"}, partials, more.size, more.type);
+  if (partials.sum != more.sum) {
+    const auto text = [](sum_kind sum) { return sum == sum_kind::exact ? "exact" : "rounded"; };
+    fail(errc::unsupported_type, {name, "partials"}, ".sum", text(partials.sum),
+         std::string(text(more.sum)) + ", as that of more");
+  }
   check_overlap(name, {"more", from}, {{"partials", to}}, true);
   return {more, partials};
 }

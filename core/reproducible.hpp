@@ -39,6 +39,10 @@ inline constexpr int packet_columns = 8;
 /// Rows with a largest scaled element of at least this size are taken relative to it.
 template <class A>
 inline constexpr A far_from = A(0x1p16);
+/// A part of a row is not yet far with a largest scaled element between -far_from and this: it may
+/// be of a row that is near, to which no lower one adds anything.
+template <class A>
+inline constexpr A far_below_from = A(-1.5) * far_from<A>;
 
 /// What the arithmetic of type A is made of.
 template <class A>
@@ -133,6 +137,8 @@ struct frame {
   A origin =
       0;  ///< the row's largest element, or the smallest of a negative scale, where it is far
   bool is_far = false;
+  bool of_state = false;  ///< the origin is not an element but, with origin_lost, an exponent
+  A origin_lost = 0;
 
   /// s x: as each element is scaled before anything is known of its row; x is no NaN.
   SOFTFOLD_HD static SOFTFOLD_ALWAYS_INLINE exponent<A> scaled(A scale, A x) {
@@ -149,14 +155,41 @@ struct frame {
     const bool is_far = !(z < far_from<A> && z > -far_from<A>);
     return {scale, is_far ? largest : A{0}, is_far};
   }
+  /// Of a part of a row whose state has this largest exponent.
+  SOFTFOLD_HD static SOFTFOLD_ALWAYS_INLINE frame of_exponent(A scale, const exponent<A>& largest) {
+    const bool is_far = !(largest.z < far_from<A> && largest.z > far_below_from<A>);
+    return {scale, is_far ? largest.z : A{0}, is_far, true, is_far ? largest.lost : A{0}};
+  }
   /// -infinity for what is not there; x is no NaN.
   [[nodiscard]] SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE exponent<A> operator()(A x) const {
     return is_far ? far(x) : scaled(scale, x);
+  }
+  /// Of an exponent that is relative to nothing, what it is relative to the origin; not above 0.
+  [[nodiscard]] SOFTFOLD_HD exponent<A> relative(const exponent<A>& e) const {
+    constexpr A infinity = std::numeric_limits<A>::infinity();
+    if (!(e.z > -infinity && infinity > e.z)) {
+      return {-infinity, A{0}};
+    }
+    if constexpr (std::is_same_v<A, float>) {
+      const double z = (static_cast<double>(e.z) + static_cast<double>(e.lost)) -
+                       (static_cast<double>(origin) + static_cast<double>(origin_lost));
+      const auto rounded = static_cast<float>(z);
+      return {rounded, rounded > -infinity ? static_cast<float>(z - rounded) : 0.0F};
+    } else {
+      const double a = e.z - origin;  // exact where it is of account
+      const double b = e.lost - origin_lost;
+      const double z = a + b;
+      const double of_b = z - a;
+      return {z, z > -infinity ? (a - (z - of_b)) + (b - of_b) : 0.0};
+    }
   }
 
  private:
   [[nodiscard]] SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE exponent<A> far(A x) const {
     constexpr A infinity = std::numeric_limits<A>::infinity();
+    if (of_state) {
+      return relative(scaled(scale, x));
+    }
     const A scaled_x = product(scale, x);
     if (scaled_x == infinity || scaled_x == -infinity) {  // past the range: not there
       return {-infinity, A{0}};
@@ -302,42 +335,32 @@ struct row_total {
       return r;
     }
     r.exponents = frame<A>::of(scale, largest);
-    const exponent<A> e = r.exponents(largest);
-    const term<A> t = term_of(e);
-    r.n = t.n;
-    constexpr double unit = 0x1p-64;  // 2^-spare_power
-    const double whole = sum.over(t.n);
-    const double log = sampling::natural_log(whole / static_cast<double>(t.p));
-    const double inverse = product(1 / whole, unit);
-    r.high = static_cast<A>(inverse);
-    const exponent<A> from_zero = frame<A>::scaled(scale, largest);
-    if constexpr (sizeof(A) == 4) {
-      r.low = static_cast<A>(inverse - r.high);
-      // The sum of e is exact.
-      const double relative = (static_cast<double>(e.z) + static_cast<double>(e.lost)) + log;
-      r.log_high = static_cast<A>(relative);
-      r.log_low = static_cast<A>(relative - r.log_high);
-      r.lse = static_cast<A>(
-          (static_cast<double>(from_zero.z) + static_cast<double>(from_zero.lost)) + log);
-    } else {
-      r.low = product(fused(-r.high, whole, unit), product(r.high, 0x1p64));
-      const double more = e.lost + log;
-      r.log_high = e.z + more;
-      const double other = r.log_high - e.z;  // the sum's rounding, exactly
-      r.log_low = (e.z - (r.log_high - other)) + (more - other);
-      r.lse = from_zero.z + (from_zero.lost + log);
+    r.set(r.exponents(largest), frame<A>::scaled(scale, largest), sum);
+    return r;
+  }
+  /// Of a row or part with that largest exponent, NaN or an infinity if it is not ordinary.
+  SOFTFOLD_HD static row_total of_exponent(A scale, const exponent<A>& largest,
+                                           const exact_sum<A>& sum) {
+    row_total r;
+    r.kind = kind_of(largest.z);
+    if (r.kind != row_kind::ordinary) {
+      r.lse = r.kind == row_kind::nan ? std::numeric_limits<A>::quiet_NaN() : largest.z;
+      return r;
     }
+    r.exponents = frame<A>::of_exponent(scale, largest);
+    r.set(r.exponents.is_far ? exponent<A>{} : largest, largest, sum);
     return r;
   }
   SOFTFOLD_HD static SOFTFOLD_ALWAYS_INLINE row_kind kind_of(A scale, A largest) {
+    return largest != largest ? row_kind::nan : kind_of(frame<A>::scaled(scale, largest).z);
+  }
+  /// Of the largest scaled element.
+  SOFTFOLD_HD static SOFTFOLD_ALWAYS_INLINE row_kind kind_of(A z) {
     constexpr A infinity = std::numeric_limits<A>::infinity();
-    if (largest != largest) {
-      return row_kind::nan;
-    }
-    const A z = frame<A>::scaled(scale, largest).z;
-    return z == -infinity  ? row_kind::empty
-           : z == infinity ? row_kind::infinite
-                           : row_kind::ordinary;
+    return z != z           ? row_kind::nan
+           : z == -infinity ? row_kind::empty
+           : z == infinity  ? row_kind::infinite
+                            : row_kind::ordinary;
   }
 
   /// Of an ordinary row's elements.
@@ -361,6 +384,35 @@ struct row_total {
   }
   /// Nothing so low has a term.
   SOFTFOLD_HD static constexpr A lowest() { return -2 * far_from<A>; }
+
+ private:
+  /// From the largest element's exponent, in the row's frame and relative to nothing.
+  SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE void set(const exponent<A>& e, const exponent<A>& from_zero,
+                                              const exact_sum<A>& sum) {
+    const term<A> t = term_of(e);
+    n = t.n;
+    constexpr double unit = 0x1p-64;  // 2^-spare_power
+    const double whole = sum.over(t.n);
+    const double log = sampling::natural_log(whole / static_cast<double>(t.p));
+    const double inverse = product(1 / whole, unit);
+    high = static_cast<A>(inverse);
+    if constexpr (sizeof(A) == 4) {
+      low = static_cast<A>(inverse - high);
+      // The sum of e is exact.
+      const double relative = (static_cast<double>(e.z) + static_cast<double>(e.lost)) + log;
+      log_high = static_cast<A>(relative);
+      log_low = static_cast<A>(relative - log_high);
+      lse = static_cast<A>(
+          (static_cast<double>(from_zero.z) + static_cast<double>(from_zero.lost)) + log);
+    } else {
+      low = product(fused(-high, whole, unit), product(high, 0x1p64));
+      const double more = e.lost + log;
+      log_high = e.z + more;
+      const double other = log_high - e.z;  // the sum's rounding, exactly
+      log_low = (e.z - (log_high - other)) + (more - other);
+      lse = from_zero.z + (from_zero.lost + log);
+    }
+  }
 };
 
 /// Of eight elements' exponents, absent ones -infinity: to a sum with terms up to that anchor.

@@ -4,6 +4,7 @@
 #include <core/check_lists.hpp>
 #include <core/column_ranges.hpp>
 #include <core/floating_point.hpp>
+#include <core/numerics.hpp>
 #include <core/sample_parts.hpp>
 #include <core/sample_state.hpp>
 
@@ -28,6 +29,10 @@ void check_alike(const char* function, const row_states& own, const row_states& 
   same(".type", name_of(more.type()), name_of(own.type()));
   same(".k", std::to_string(more.k()), std::to_string(own.k()));
   same(".scale", core::text_of(more.scale()), core::text_of(own.scale()));
+  const auto name_of_numerics = [](numerics n) {
+    return core::numerics_names[static_cast<std::size_t>(n)];
+  };
+  same(".numerics", name_of_numerics(more.numerics()), name_of_numerics(own.numerics()));
   const auto text = [](const std::optional<row_sampling>& s) {
     return !s ? std::string("none")
               : "temperature " + core::text_of(s->temperature) + ", top_k " +
@@ -49,14 +54,16 @@ fold_sample_options options_of(const row_sampling& s) {
 /// The device's copy of the states and lists.
 class device_states {
  public:
-  device_states(queue& q, dtype type, std::int64_t rows, std::int64_t k, bool samples)
-      : type_(type),
-        rows_(rows),
-        k_(k),
-        partials_(q, static_cast<std::size_t>(rows) * 2 * size_of(type)),
-        values_(q, static_cast<std::size_t>(rows * k) * size_of(type)),
-        indices_(q, static_cast<std::size_t>(rows * k) * sizeof(std::int64_t)),
-        samples_(q, samples ? static_cast<std::size_t>(rows) * sizeof(sample_state) : 0) {}
+  /// For states such as those.
+  device_states(queue& q, const row_states& like)
+      : type_(like.type()),
+        rows_(like.rows()),
+        k_(like.k()),
+        sum_(like.partials().sum),
+        partials_(q, static_cast<std::size_t>(rows_) * size_of_state(type_, sum_)),
+        values_(q, static_cast<std::size_t>(rows_ * k_) * size_of(type_)),
+        indices_(q, static_cast<std::size_t>(rows_ * k_) * sizeof(std::int64_t)),
+        samples_(q, static_cast<std::size_t>(like.samples().size) * sizeof(sample_state)) {}
 
   void upload(queue& q, const row_states& from) {
     partials_.upload(q, from.partials().data, partials_.size());
@@ -72,7 +79,7 @@ class device_states {
     samples_.download(q, samples, samples_.size());
   }
 
-  [[nodiscard]] partials_ref partials() const { return {partials_.data(), type_, rows_}; }
+  [[nodiscard]] partials_ref partials() const { return {partials_.data(), type_, rows_, sum_}; }
   [[nodiscard]] matrix_ref values() const { return {values_.data(), type_, rows_, k_, k_}; }
   [[nodiscard]] matrix_ref indices() const { return {indices_.data(), dtype::i64, rows_, k_, k_}; }
 
@@ -96,6 +103,7 @@ class device_states {
   dtype type_;
   std::int64_t rows_;
   std::int64_t k_;
+  sum_kind sum_;
   buffer partials_;
   buffer values_;
   buffer indices_;
@@ -131,42 +139,49 @@ std::size_t list_elements(const char* function, std::int64_t rows, std::int64_t 
   };
   not_negative("rows", rows);
   not_negative("k", k);
-  core::check_sizes({function, "rows x k"}, rows, std::max<std::int64_t>(k, 2), 8);
+  core::check_sizes({function, "rows x k"}, rows, std::max<std::int64_t>(k, 16), 8);
   return static_cast<std::size_t>(rows * k);
 }
 
 }  // namespace
 
-row_states::row_states(dtype type, std::int64_t rows, std::int64_t k, double scale)
-    : type_(type), rows_(rows), k_(k), scale_(scale) {
+row_states::row_states(dtype type, std::int64_t rows, std::int64_t k, double scale,
+                       softfold::numerics numerics)
+    : type_(type), rows_(rows), k_(k), scale_(scale), numerics_(numerics) {
   const core::default_floating_point environment;
   constexpr const char* name = "row_states";
   core::check_state_type({name, "type"}, type);
   const std::size_t elements = list_elements(name, rows, k);
   scale_ = core::check_scale(name, scale_, type);  // from memory, after the environment is set
+  core::check_numerics("row_states: numerics", numerics);
+  const std::size_t state_bytes = size_of_state(type, partials().sum);
   try {
-    partials_.resize(static_cast<std::size_t>(rows) * 2 * size_of(type));
+    partials_.resize(static_cast<std::size_t>(rows) * state_bytes);
     values_.resize(elements * size_of(type));
     indices_.resize(elements * sizeof(std::int64_t), std::byte{0xff});
   } catch (const std::exception&) {
     throw error(errc::out_of_memory, std::string(name) + ": no memory for " + std::to_string(rows) +
                                          " rows of k = " + std::to_string(k));
   }
+  const auto fill_with = [](std::vector<std::byte>& to, const auto& value) {
+    for (std::size_t at = 0; at < to.size(); at += sizeof value) {
+      std::memcpy(&to[at], &value, sizeof value);
+    }
+  };
   const auto fill = [&]<class T>(T) {
-    const max_sum<T> identity;
-    for (std::size_t at = 0; at < partials_.size(); at += sizeof identity) {
-      std::memcpy(&partials_[at], &identity, sizeof identity);
+    if (partials().sum == sum_kind::exact) {
+      fill_with(partials_, exact_max_sum<T>{});
+    } else {
+      fill_with(partials_, max_sum<T>{});
     }
-    for (std::size_t at = 0; at < values_.size(); at += sizeof identity.max) {
-      std::memcpy(&values_[at], &identity.max, sizeof identity.max);
-    }
+    fill_with(values_, max_sum<T>{}.max);
   };
   type == dtype::f64 ? fill(double{}) : fill(float{});
 }
 
 row_states::row_states(dtype type, std::int64_t rows, std::int64_t k, double scale,
-                       const row_sampling& sampling)
-    : row_states(type, rows, k, scale) {
+                       const row_sampling& sampling, softfold::numerics numerics)
+    : row_states(type, rows, k, scale, numerics) {
   const core::default_floating_point environment;
   constexpr const char* name = "row_states";
   const fold_sample_options all = options_of(sampling);
@@ -196,7 +211,8 @@ const_sample_states_ref row_states::samples() const noexcept {
 std::int64_t row_states::column_count() const noexcept { return core::count(columns_); }
 
 const_partials_ref row_states::partials() const noexcept {
-  return {partials_.data(), type_, rows_};
+  return {partials_.data(), type_, rows_,
+          numerics_ == softfold::numerics::reproducible ? sum_kind::exact : sum_kind::rounded};
 }
 const_matrix_ref row_states::values() const noexcept {
   return {values_.data(), type_, rows_, k_, k_};
@@ -229,7 +245,7 @@ void row_states::fold(queue& q, const_matrix_ref x_part, std::int64_t column_off
 
   const bool samples = sampling_.has_value();
   row_states result = *this;
-  device_states part(q, type_, rows_, k_, samples);
+  device_states part(q, *this);
   fold_topk(q, x_part, part.partials(), part.values(), part.indices(),
             {.scale = scale_, .column_offset = column_offset, .edits = edits});
   std::vector<std::int64_t> noise;  // the rows' seeds, then their offsets
@@ -249,7 +265,7 @@ void row_states::fold(queue& q, const_matrix_ref x_part, std::int64_t column_off
     how.edits = edits;
     fold_sample(q, x_part, part.samples(), part.list_values(), part.list_indices(), how);
   }
-  device_states before(q, type_, rows_, k_, samples);
+  device_states before(q, *this);
   if (!columns_.empty()) {
     before.upload(q, *this);
     part.combine(q, before);
@@ -282,10 +298,9 @@ void row_states::combine(queue& q, const row_states& more) {
     }
   }
 
-  const bool samples = sampling_.has_value();
   row_states result = *this;
-  device_states own(q, type_, rows_, k_, samples);
-  device_states other(q, type_, rows_, k_, samples);
+  device_states own(q, *this);
+  device_states other(q, *this);
   own.upload(q, *this);
   other.upload(q, more);
   own.combine(q, other);
@@ -346,7 +361,7 @@ void row_states::finish(queue& q, vector_ref lse, matrix_ref probabilities,
                 std::string(name) + ": probabilities overlaps lse, expected separate memory");
   }
 
-  device_states states(q, type_, rows_, k_, sampling_.has_value());
+  device_states states(q, *this);
   states.upload(q, *this);
   const buffer sums(q, static_cast<std::size_t>(rows_) * size_of(type_));
   const buffer result(q, values_.size());
@@ -378,7 +393,7 @@ void row_states::finish_sample(queue& q, vector_ref tokens,
                 std::string(name) + ": these are states without sampling, expected such with it");
   }
   core::checked_finish_sample(name, samples(), {}, {}, tokens, options);
-  device_states states(q, type_, rows_, k_, true);
+  device_states states(q, *this);
   states.upload(q, *this);
   const device_result results[] = {{q, tokens},
                                    {q, options.log_probability},

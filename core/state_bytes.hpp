@@ -3,6 +3,8 @@
 /// What the byte formats of states have in common; docs/state_format.md describes them.
 #pragma once
 
+#include <core/exact_state.hpp>
+
 #include <softfold/max_sum.hpp>
 #include <softfold/row_states.hpp>
 
@@ -99,6 +101,47 @@ inline bool can_be_state(const max_sum<T>& s, double columns) {
   const double unit = std::numeric_limits<T>::epsilon() / 2;
   const double room = 2 * std::exp(std::min(std::fabs(double{s.max}) * unit, 32.0));
   return double{s.sum} * room >= 1 && double{s.sum} <= columns * room;
+}
+
+/// Whether combining states of parts of so many columns may give that one.
+template <class T>
+inline bool can_be_state(const exact_max_sum<T>& s, double columns) {
+  namespace reproducible = core::reproducible;
+  const reproducible::exponent<T> largest = reproducible::largest_of(s);
+  const reproducible::exact_sum<T> sum = reproducible::sum_of(s);
+  const exact_max_sum<T> canonical = reproducible::state_of(largest, sum);
+  if (std::memcmp(static_cast<const void*>(&canonical), static_cast<const void*>(&s), sizeof s) !=
+      0) {
+    return false;
+  }
+  using total = reproducible::row_total<T>;
+  if (total::kind_of(s.max) != reproducible::row_kind::ordinary) {
+    return columns > 0 || s.max == -std::numeric_limits<T>::infinity();
+  }
+  constexpr T unit = std::numeric_limits<T>::epsilon();
+  if (columns == 0 || sum.words[0].is_zero() ||
+      !(std::fabs(s.lost) <= std::fabs(s.max) * unit + std::numeric_limits<T>::denorm_min())) {
+    return false;
+  }
+  // The place of a packet's sum that has the largest term, or of more columns where sums are
+  // rounded.
+  const bool is_far = reproducible::frame<T>::of_exponent(T{1}, largest).is_far;
+  const auto t = reproducible::term_of(is_far ? reproducible::exponent<T>{} : largest);
+  const double n{t.n};
+  const double most = n + 4 + (is_far ? std::log2(columns) : 0);
+  if (sum.top < std::floor((n - 1) / 32) || sum.top > std::floor(most / 32)) {
+    return false;
+  }
+  // Each column's packet and each combination adds a number, and the largest term is in the sum.
+  const double of_word = columns * (sizeof(T) == 4 ? 0x1p56 : 0x1p33);
+  for (const reproducible::mass& word : sum.words) {
+    if (!(word.count() <= of_word)) {
+      return false;
+    }
+  }
+  const double ratio = sum.over(t.n) / static_cast<double>(t.p);
+  constexpr double room = 1 + 0x1p-10;
+  return ratio * room >= 1 && ratio <= columns * room;
 }
 
 }  // namespace softfold::core::state_bytes

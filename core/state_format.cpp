@@ -24,9 +24,14 @@ namespace {
 
 using namespace core::state_bytes;
 
-/// 1, or with sampling 2: what readers of version 1 know is written so that they can.
+/// 1, or with sampling 2: what readers of version 1 know is written so that they can. 3 is
+/// attention's.
 constexpr std::uint32_t plain_version = 1;
 constexpr std::uint32_t sampling_version = 2;
+constexpr std::uint32_t exact_version = 4;
+/// Of version 4 in the place of the type: that bit, and whether there is sampling.
+constexpr std::uint32_t wide_flag = 1;
+constexpr std::uint32_t sampling_flag = 2;
 constexpr std::size_t header_bytes = 48;
 constexpr std::size_t sampling_header_bytes = 40;
 constexpr std::size_t sample_bytes = 128;  ///< of each row
@@ -42,6 +47,7 @@ struct header {
   double scale;
   std::uint64_t ranges;
   bool has_sampling;
+  sum_kind sum;
 
   [[nodiscard]] std::size_t bytes() const {
     return header_bytes + (has_sampling ? sampling_header_bytes : 0);
@@ -58,16 +64,24 @@ header read_header(std::span<const std::byte> bytes) {
            std::to_string(header_bytes + checksum_bytes));
   }
   const auto version = get<std::uint32_t>(&bytes[8]);
-  if (version != plain_version && version != sampling_version) {
-    refuse("version is " + std::to_string(version) + ", expected 1 or 2");
+  const bool is_exact = version == exact_version;
+  if (version != plain_version && version != sampling_version && !is_exact) {
+    refuse("version is " + std::to_string(version) + ", expected 1, 2 or 4");
   }
   const auto type = get<std::uint32_t>(&bytes[12]);
-  if (type > 1) {
+  if (is_exact && type > (wide_flag | sampling_flag)) {
+    refuse("flags are " + std::to_string(type) + ", expected 0 to 3");
+  }
+  if (!is_exact && type > 1) {
     refuse("type is " + std::to_string(type) + ", expected 0 (f32) or 1 (f64)");
   }
-  const header h{type == 0 ? dtype::f32 : dtype::f64, get<std::int64_t>(&bytes[16]),
-                 get<std::int64_t>(&bytes[24]),       get<double>(&bytes[32]),
-                 get<std::uint64_t>(&bytes[40]),      version == sampling_version};
+  const header h{(type & wide_flag) == 0 ? dtype::f32 : dtype::f64,
+                 get<std::int64_t>(&bytes[16]),
+                 get<std::int64_t>(&bytes[24]),
+                 get<double>(&bytes[32]),
+                 get<std::uint64_t>(&bytes[40]),
+                 version == sampling_version || (type & sampling_flag) != 0,
+                 is_exact ? sum_kind::exact : sum_kind::rounded};
   if (h.rows < 0 || h.k < 0) {
     refuse((h.rows < 0 ? "rows is " + std::to_string(h.rows) : "k is " + std::to_string(h.k)) +
            ", expected 0 or more");
@@ -85,7 +99,7 @@ std::uint64_t expected_bytes(const header& h) {
   std::uint64_t all_rows = 0;
   std::uint64_t ranges = 0;
   std::uint64_t total = h.bytes() + checksum_bytes;
-  const std::uint64_t fixed = 2 * element + (h.has_sampling ? sample_bytes : 0);
+  const std::uint64_t fixed = size_of_state(h.type, h.sum) + (h.has_sampling ? sample_bytes : 0);
   const bool overflows = __builtin_mul_overflow(k, element + 8, &row) ||
                          __builtin_add_overflow(row, fixed, &row) ||
                          __builtin_mul_overflow(rows, row, &all_rows) ||
@@ -95,13 +109,31 @@ std::uint64_t expected_bytes(const header& h) {
   return overflows ? too_many : total;
 }
 
+template <class State>
+const State& state_at(const row_states& states, std::int64_t r) {
+  return static_cast<const State*>(states.partials().data)[r];
+}
+
+template <class T>
+double max_of(const row_states& states, std::int64_t r) {
+  return states.partials().sum == sum_kind::exact
+             ? double{state_at<exact_max_sum<T>>(states, r).max}
+             : double{state_at<max_sum<T>>(states, r).max};
+}
+
 template <class T>
 void check_state(const row_states& states, std::int64_t r, std::int64_t columns) {
-  const max_sum<T>& s = static_cast<const max_sum<T>*>(states.partials().data)[r];
-  if (!can_be_state(s, static_cast<double>(columns))) {
-    refuse("row " + std::to_string(r) + " has max " + core::text_of(double{s.max}) + " and sum " +
-           core::text_of(double{s.sum}) + ", which no row of " + std::to_string(columns) +
-           " columns has");
+  const auto number_of_columns = static_cast<double>(columns);
+  const auto refuse_row = [&](const std::string& sum) {
+    refuse("row " + std::to_string(r) + " has max " + core::text_of(max_of<T>(states, r)) +
+           " and " + sum + ", which no row of " + std::to_string(columns) + " columns has");
+  };
+  if (states.partials().sum == sum_kind::exact) {
+    if (!can_be_state(state_at<exact_max_sum<T>>(states, r), number_of_columns)) {
+      refuse_row("an exact sum");
+    }
+  } else if (const auto& s = state_at<max_sum<T>>(states, r); !can_be_state(s, number_of_columns)) {
+    refuse_row("sum " + core::text_of(double{s.sum}));
   }
 }
 
@@ -123,7 +155,7 @@ double least_maximum(double x, double scale) {
 /// That the maximum is not below the scaled elements of the list.
 template <class T>
 void check_maximum(const row_states& states, std::int64_t r) {
-  const double max{static_cast<const max_sum<T>*>(states.partials().data)[r].max};
+  const double max = max_of<T>(states, r);
   const double first{static_cast<const T*>(states.values().data)[r * states.k()]};
   const double least = least_maximum<T>(first, states.scale());
   if (std::isnan(least) ? !std::isnan(max) : max < least) {
@@ -196,6 +228,37 @@ bool check_list(const row_states& states, std::int64_t r, std::int64_t columns,
   return present > 0;
 }
 
+// ---- Exact sums.
+
+template <class T>
+void put_exact(std::byte*& to, const std::vector<std::byte>& states) {
+  for (std::size_t at = 0; at < states.size(); at += sizeof(exact_max_sum<T>)) {
+    const auto& s = *reinterpret_cast<const exact_max_sum<T>*>(&states[at]);
+    const T numbers[] = {s.max, s.lost};
+    put_all<T>(to, numbers, sizeof numbers);
+    put_all<std::int64_t>(to, &s.top, sizeof s.top);
+    put_all<std::uint64_t>(to, s.words, sizeof s.words);
+  }
+}
+
+template <class T>
+void get_exact(std::vector<std::byte>& states, const std::byte*& from) {
+  for (std::size_t at = 0; at < states.size(); at += sizeof(exact_max_sum<T>)) {
+    auto& s = *reinterpret_cast<exact_max_sum<T>*>(&states[at]);
+    s.max = get<T>(from);
+    s.lost = get<T>(from + sizeof(T));
+    from += 2 * sizeof(T);
+    s.top = get<std::int64_t>(from);
+    from += sizeof s.top;
+    for (auto& word : s.words) {
+      for (std::uint64_t& half : word) {
+        half = get<std::uint64_t>(from);
+        from += sizeof half;
+      }
+    }
+  }
+}
+
 // ---- Sampling.
 
 void put_sample(std::byte*& to, const sample_state& s) {
@@ -235,6 +298,10 @@ void get_sample(const std::byte*& from, sample_state& s) {
   }
 }
 
+numerics numerics_of(const header& h) {
+  return h.sum == sum_kind::exact ? numerics::reproducible : numerics::fast;
+}
+
 /// States of no columns with the header's parameters; `from` goes past them.
 row_states with_sampling(const header& h, const std::byte*& from) {
   const row_sampling s = {.temperature = get<double>(from),
@@ -244,7 +311,7 @@ row_states with_sampling(const header& h, const std::byte*& from) {
                           .draw = get<std::int64_t>(from + 32)};
   from += sampling_header_bytes;
   try {
-    return {h.type, h.rows, h.k, h.scale, s};
+    return {h.type, h.rows, h.k, h.scale, s, numerics_of(h)};
   } catch (const error& e) {
     if (e.code() == errc::out_of_memory) {
       throw;
@@ -280,7 +347,7 @@ bool can_be_sample(const row_states& states, std::int64_t r, std::int64_t column
     return std::isnan(x) || static_cast<double>(static_cast<T>(x)) == x;
   };
   const bool is_empty = s.largest == -infinity;
-  const double max{static_cast<const max_sum<T>*>(states.partials().data)[r].max};
+  const double max = max_of<T>(states, r);
   if (!is_number_of(s.largest) || s.count < 0 || s.count > columns ||
       (is_empty ? s.largest_column != -1 : !core::contains(states.columns(), s.largest_column)) ||
       std::isnan(s.largest) != std::isnan(max)) {
@@ -343,14 +410,17 @@ void check_rows(const row_states& states, std::size_t bytes) {
 }  // namespace
 
 std::size_t row_states::byte_count() const noexcept {
-  return expected_bytes({type_, rows_, k_, scale_, columns_.size(), sampling_.has_value()});
+  return expected_bytes(
+      {type_, rows_, k_, scale_, columns_.size(), sampling_.has_value(), partials().sum});
 }
 
 std::vector<std::byte> row_states::to_bytes() const {
   std::vector<std::byte> bytes(byte_count());
   std::memcpy(bytes.data(), magic, sizeof magic);
-  put(&bytes[8], sampling_ ? sampling_version : plain_version);
-  put(&bytes[12], type_ == dtype::f64 ? std::uint32_t{1} : std::uint32_t{0});
+  const bool is_exact = partials().sum == sum_kind::exact;
+  put(&bytes[8], is_exact ? exact_version : sampling_ ? sampling_version : plain_version);
+  put(&bytes[12], (type_ == dtype::f64 ? wide_flag : std::uint32_t{0}) |
+                      (is_exact && sampling_ ? sampling_flag : std::uint32_t{0}));
   put(&bytes[16], rows_);
   put(&bytes[24], k_);
   put(&bytes[32], scale_);
@@ -366,7 +436,11 @@ std::vector<std::byte> row_states::to_bytes() const {
   }
   put_all<std::int64_t>(to, columns_.data(), columns_.size() * sizeof(column_range));
   const auto put_rows = [&]<class T>(T) {
-    put_all<T>(to, partials_.data(), partials_.size());
+    if (is_exact) {
+      put_exact<T>(to, partials_);
+    } else {
+      put_all<T>(to, partials_.data(), partials_.size());
+    }
     put_all<T>(to, values_.data(), values_.size());
   };
   type_ == dtype::f64 ? put_rows(double{}) : put_rows(float{});
@@ -396,8 +470,8 @@ row_states row_states::from_bytes(std::span<const std::byte> bytes) {
   }
 
   const std::byte* from = &bytes[header_bytes];
-  row_states states =
-      h.has_sampling ? with_sampling(h, from) : row_states(h.type, h.rows, h.k, h.scale);
+  row_states states = h.has_sampling ? with_sampling(h, from)
+                                     : row_states(h.type, h.rows, h.k, h.scale, numerics_of(h));
   states.columns_.resize(h.ranges);
   for (column_range& r : states.columns_) {
     r = {get<std::int64_t>(from), get<std::int64_t>(from + 8)};
@@ -408,7 +482,11 @@ row_states row_states::from_bytes(std::span<const std::byte> bytes) {
            " is empty, negative, or not after the one before");
   }
   const auto get_rows = [&]<class T>(T) {
-    get_all<T>(states.partials_, from);
+    if (h.sum == sum_kind::exact) {
+      get_exact<T>(states.partials_, from);
+    } else {
+      get_all<T>(states.partials_, from);
+    }
     get_all<T>(states.values_, from);
     get_all<std::int64_t>(states.indices_, from);
     for (sample_state& s : states.samples_) {

@@ -70,6 +70,7 @@ SEAMS = {
     "backends/gpu/combine.inl": ["backends/gpu"],
     "backends/gpu/edit.inl": ["backends/gpu"],
     "backends/gpu/reproducible.inl": ["backends/gpu"],
+    "backends/gpu/exact_states.inl": ["backends/gpu"],
     "backends/gpu/sample.inl": ["backends/gpu"],
     "backends/gpu/sample_parts.inl": ["backends/gpu"],
     "backends/gpu/verify.inl": ["backends/gpu"],

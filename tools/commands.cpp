@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "commands.hpp"
-#include "failure.hpp"
 
 #include <softfold/version.hpp>
 
@@ -62,14 +61,6 @@ void add_numerics(CLI::App& command, matrix_options& options) {
   add_choice(command, "--numerics", options.numerics,
              {{"fast", numerics::fast}, {"reproducible", numerics::reproducible}},
              "Reproducible: the same bits on every backend and machine");
-}
-
-void refuse_long_rows(const matrix_options& options) {
-  if (options.numerics == numerics::reproducible) {
-    throw failure(
-        options.input,
-        "--numerics reproducible does not apply to rows this long, which are read in parts");
-  }
 }
 
 }  // namespace softfold::tool

@@ -52,9 +52,8 @@ void add_no_sync(CLI::App& command, std::initializer_list<bool*> syncs);
 std::string finite_number(const std::string& text);
 void add_input(CLI::App& command, matrix_options& options);
 void add_numeric_options(CLI::App& command, matrix_options& options);
-/// --numerics. Rows that are longer than a block are folded in parts, which it does not apply to.
+/// --numerics.
 void add_numerics(CLI::App& command, matrix_options& options);
-void refuse_long_rows(const matrix_options& options);
 
 /// An option whose argument is a whole number from `least` to the most of its type: decimal digits,
 /// with a minus before them or nothing. (CLI11 would take a number out of range as the nearest

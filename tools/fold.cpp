@@ -20,30 +20,30 @@ struct fold_command : matrix_options {
 };
 
 /// Of one row.
-std::uint64_t state_bytes(dtype type, std::int64_t k) {
-  return 2 * size_of(type) + capped_product(size_of(type) + 8, k);
+std::uint64_t state_bytes(dtype type, const fold_command& options) {
+  const auto sum = options.numerics == numerics::reproducible ? sum_kind::exact : sum_kind::rounded;
+  return size_of_state(type, sum) + capped_product(size_of(type) + 8, options.k);
 }
 
 row_states fold_rows(const npy_input& x, edit_files& edits, const fold_command& options) {
   // States of no rows that have the columns, for the blocks' states to be appended to.
-  queue q({.threads = options.threads});
-  row_states all(x.wide_type(), 0, options.k, options.scale);
+  queue q(options.queues());
+  row_states all(x.wide_type(), 0, options.k, options.scale, options.numerics);
   all.fold(q, {nullptr, x.type(), 0, x.cols(), x.cols()}, options.column_offset);
   if (has_long_rows(x)) {
-    long_rows rows(x, edits, {.threads = options.threads}, "fold", 1);
+    long_rows rows(x, edits, options.queues(), "fold", 1);
     for (std::int64_t r = 0; r < x.rows(); ++r) {
       all.append_rows(rows.fold(r, options.k, options.scale, options.column_offset));
     }
     return all;
   }
   device_memory memory(q);
-  for_each_block(x, state_bytes(all.type(), options.k), "fold",
-                 [&](std::int64_t first, const_matrix_ref block) {
-                   row_states part(all.type(), block.rows, options.k, options.scale);
-                   part.fold(q, memory.input(block), options.column_offset,
-                             edits.of(q, first, block.rows));
-                   all.append_rows(part);
-                 });
+  for_each_block(
+      x, state_bytes(all.type(), options), "fold", [&](std::int64_t first, const_matrix_ref block) {
+        row_states part(all.type(), block.rows, options.k, options.scale, options.numerics);
+        part.fold(q, memory.input(block), options.column_offset, edits.of(q, first, block.rows));
+        all.append_rows(part);
+      });
   return all;
 }
 
@@ -51,8 +51,7 @@ void run(const fold_command& options) {
   const npy_input x(options.input, options.bf16);
   edit_files edits(options.edits, x);
   // Open before the work, so that a file that cannot be written is found at once.
-  atomic_output file(options.output,
-                     capped_product(state_bytes(x.wide_type(), options.k), x.rows()));
+  atomic_output file(options.output, capped_product(state_bytes(x.wide_type(), options), x.rows()));
   write_states(file, fold_rows(x, edits, options));
 }
 
@@ -74,6 +73,7 @@ void add_fold(CLI::App& app) {
       ->type_name("N");
   add_no_sync(command, {&options.output.sync});
   add_edit_options(command, options.edits);
+  add_numerics(command, options);
   add_numeric_options(command, options);
 }
 

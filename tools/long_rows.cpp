@@ -17,7 +17,7 @@ row_states long_rows::fold(std::int64_t row, std::int64_t k, double scale,
   state_tree<row_states> tree(q_);
   device_memory memory(q_);
   for_each_column_block(input_, row, bar_, [&](std::int64_t first, const_matrix_ref block) {
-    row_states part(input_.wide_type(), 1, k, scale);
+    row_states part(input_.wide_type(), 1, k, scale, numerics_);
     part.fold(q_, memory.input(block), column_offset + first,
               edits_.of(q_, row, 1, column_range{first, first + block.cols}));
     tree.add(std::move(part));
@@ -31,9 +31,9 @@ void long_rows::normalize(std::int64_t row, const row_states& states, bool log, 
   device_memory memory(q_);
   device_memory result(q_);
   device_memory state(q_);
-  const const_partials_ref host = states.partials();
-  const const_matrix_ref pair = state.input({host.data, host.type, 1, 2, 2});
-  const const_partials_ref partials(pair.data, pair.type, 1);
+  const_partials_ref partials = states.partials();
+  const auto bytes = static_cast<std::int64_t>(size_of_state(partials.type, partials.sum));
+  partials.data = state.input({partials.data, dtype::u8, 1, bytes, bytes}).data;
   for_each_column_block(input_, row, bar_, [&](std::int64_t first, const_matrix_ref block) {
     options.edits = edits_.of(q_, row, 1, column_range{first, first + block.cols});
     const matrix_ref part = result.output(type, 1, block.cols);

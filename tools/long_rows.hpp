@@ -25,6 +25,7 @@ class long_rows {
       : input_(input),
         edits_(edits),
         q_(options),
+        numerics_(options.numerics),
         bar_(label, input.rows() * input.cols() * passes) {}
 
   /// The states of all columns of a row, the first one being `column_offset`.
@@ -45,6 +46,7 @@ class long_rows {
   const npy_input& input_;
   edit_files& edits_;
   queue q_;
+  numerics numerics_;
   progress bar_;
 };
 

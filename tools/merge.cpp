@@ -69,6 +69,7 @@ common common_of(const row_states& s) {
            {"rows", std::to_string(s.rows())},
            {"k", std::to_string(s.k())},
            {"scale", number(s.scale())},
+           {"numerics", s.numerics() == numerics::reproducible ? "reproducible" : "fast"},
            {"sampling", text_of(s.sampling())}},
           {s.samples().data, s.samples().data + s.samples().size}};
 }

@@ -133,7 +133,6 @@ void run(const topk_command& options) {
     }
   };
   if (has_long_rows(x)) {
-    refuse_long_rows(options);
     topk_of_long_rows(x, edits, on, bar, k, options.scale, begin, take);
   } else {
     topk_of_blocks(x, edits, on, bar, k, options, begin, take);

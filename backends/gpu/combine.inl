@@ -7,6 +7,7 @@
 #include <gpu/row/vector_elements.hpp>
 #include <gpu/typed.hpp>
 
+#include <core/exact_state.hpp>
 #include <core/monoid.hpp>
 #include <core/real_types.hpp>
 #include <core/topk.hpp>
@@ -17,26 +18,35 @@ namespace {
 
 constexpr int threads = 256;
 
-template <class T>
+template <class Monoid>
 __global__ void __launch_bounds__(threads)
-    combine_states_of_rows(const max_sum<T>* more, max_sum<T>* partials, std::int64_t count) {
+    combine_states_of_rows(const typename Monoid::value_type* more,
+                           typename Monoid::value_type* partials, std::int64_t count) {
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i < count) {
-    partials[i] = core::max_sum_monoid<T>::combine(partials[i], more[i]);
+    partials[i] = Monoid::combine(partials[i], more[i]);
   }
 }
 
 template <class T>
+__device__ inline T logsumexp_of(const max_sum<T>& s) {
+  const bool finite = isfinite(s.max) && s.sum > 0;
+  const T other = s.sum != s.sum || s.max != s.max ? std::numeric_limits<T>::quiet_NaN()
+                  : s.max == infinity<T>           ? s.max
+                                                   : -infinity<T>;
+  return finite ? s.max + log(s.sum) : other;
+}
+template <class T>
+__device__ inline T logsumexp_of(const exact_max_sum<T>& s) {
+  return core::reproducible::total_of(T{1}, s).lse;
+}
+
+template <class State, class T>
 __global__ void __launch_bounds__(threads)
-    logsumexp_of_rows(const max_sum<T>* partials, T* lse, std::int64_t count) {
+    logsumexp_of_rows(const State* partials, T* lse, std::int64_t count) {
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i < count) {
-    const max_sum<T> s = partials[i];
-    const bool finite = isfinite(s.max) && s.sum > 0;
-    const T other = s.sum != s.sum || s.max != s.max ? std::numeric_limits<T>::quiet_NaN()
-                    : s.max == infinity<T>           ? s.max
-                                                     : -infinity<T>;
-    lse[i] = finite ? s.max + log(s.sum) : other;
+    lse[i] = logsumexp_of(partials[i]);
   }
 }
 
@@ -133,14 +143,17 @@ void launch_merge(executor& on, const core::lists_problem& p) {
               p.indices.stride, k, merged_values, merged_indices);
 }
 
-/// Calls body with a value of the states' type.
+/// Calls body with the monoid of the states.
 template <class Body>
-void with_state(dtype type, Body&& body) {
-  core::with_real(type, [&]<class T>(T value) {
-    if constexpr (std::is_same_v<T, core::arithmetic_t<T>>) {
-      body(value);
+void with_monoid(const const_partials_ref& states, Body&& body) {
+  const auto of = [&]<class T>(T) {
+    if (states.sum == sum_kind::exact) {
+      body(core::reproducible::exact_max_sum_monoid<T>());
+    } else {
+      body(core::max_sum_monoid<T>());
     }
-  });
+  };
+  states.type == dtype::f64 ? of(double{}) : of(float{});
 }
 
 }  // namespace
@@ -150,10 +163,11 @@ void combine_states(executor& on, const core::combine_problem& p) {
     return;
   }
   const runtime::current_device current(on.device);
-  with_state(p.more.type, [&]<class T>(T) {
-    launch_grid(on.stream, combine_states_of_rows<T>, divide_up(p.more.size, threads), threads,
-                static_cast<const max_sum<T>*>(p.more.data),
-                static_cast<max_sum<T>*>(p.partials.data), p.more.size);
+  with_monoid(p.more, [&]<class Monoid>(Monoid) {
+    using state = typename Monoid::value_type;
+    launch_grid(on.stream, combine_states_of_rows<Monoid>, divide_up(p.more.size, threads), threads,
+                static_cast<const state*>(p.more.data), static_cast<state*>(p.partials.data),
+                p.more.size);
   });
 }
 
@@ -162,9 +176,11 @@ void logsumexp_of_states(executor& on, const core::state_problem& p) {
     return;
   }
   const runtime::current_device current(on.device);
-  with_state(p.partials.type, [&]<class T>(T) {
-    launch_grid(on.stream, logsumexp_of_rows<T>, divide_up(p.lse.size, threads), threads,
-                static_cast<const max_sum<T>*>(p.partials.data), static_cast<T*>(p.lse.data),
+  with_monoid(p.partials, [&]<class Monoid>(Monoid) {
+    using state = typename Monoid::value_type;
+    using T = decltype(state::max);
+    launch_grid(on.stream, logsumexp_of_rows<state, T>, divide_up(p.lse.size, threads), threads,
+                static_cast<const state*>(p.partials.data), static_cast<T*>(p.lse.data),
                 p.lse.size);
   });
 }

@@ -17,10 +17,9 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-template <class In>
+template <class In, class Results>
 void launch_parts(executor& on, const total_plan& plan, const const_matrix_ref& x,
-                  double given_scale, part_total<arithmetic_t<In>>* parts,
-                  const total_results<arithmetic_t<In>>& to) {
+                  double given_scale, part_total<arithmetic_t<In>>* parts, const Results& to) {
   if constexpr (!std::is_same_v<In, double>) {
     const auto source = row_source<In>::of(x);
     const auto scale = static_cast<float>(given_scale);
@@ -30,7 +29,7 @@ void launch_parts(executor& on, const total_plan& plan, const const_matrix_ref& 
         if (plan.by_warp) {
           const auto shared_by =
               warp_rows::of(x.rows, x.cols, lanes(), on.properties.multiprocessors);
-          launch_grid(on.stream, total_by_warp<lanes(), In, scaled()>,
+          launch_grid(on.stream, total_by_warp<lanes(), In, scaled(), Results>,
                       divide_up(x.rows, reader_threads / lanes() * shared_by.rows), reader_threads,
                       source, shared_by, order, scale, to);
         } else {
@@ -43,9 +42,9 @@ void launch_parts(executor& on, const total_plan& plan, const const_matrix_ref& 
   }
 }
 
-template <class In>
+template <class In, class Results>
 void launch_totals(executor& on, const total_plan& plan, const const_matrix_ref& x, double scale,
-                   part_total<arithmetic_t<In>>* parts, const total_results<arithmetic_t<In>>& to) {
+                   part_total<arithmetic_t<In>>* parts, const Results& to) {
   if (!plan.plainly) {
     launch_parts<In>(on, plan, x, scale, parts, to);
   }
@@ -53,7 +52,7 @@ void launch_totals(executor& on, const total_plan& plan, const const_matrix_ref&
     return;
   }
   with_lanes(on.properties.lanes, [&](auto lanes) {
-    const auto kernel = total_of_parts<lanes(), In>;
+    const auto kernel = total_of_parts<lanes(), In, Results>;
     const auto source = row_source<In>::of(x);
     const auto by = static_cast<arithmetic_t<In>>(scale);
     if (plan.plainly) {
@@ -149,6 +148,12 @@ void run_reproducibly(executor& on, const core::row_problem& p) {
   }
   const const_matrix_ref& whole = p.whole.data != nullptr ? p.whole : p.x;
   const auto* const totals = find_totals<In>(on, whole, p.scale, true, {});
+  map_by_totals<In>(on, p, totals);
+}
+
+template <class In>
+void map_by_totals(executor& on, const core::row_problem& p,
+                   const core::reproducible::row_total<arithmetic_t<In>>* totals) {
   core::with_output<In>(p.y.type, [&]<class Out>(Out) {
     const auto map = [&](auto log) {
       const auto source = row_source<In>::of(p.x);

@@ -53,6 +53,16 @@ void run_by_numerics(executor& on, const const_matrix_ref& x, const Problem& p) 
   }
 }
 
+/// The same of those with states of either kind.
+template <class Problem>
+void run_by_sum(executor& on, const Problem& p) {
+  if (p.partials.sum == sum_kind::exact) {
+    core::with_real(p.x.type, [&]<class In>(In) { run_exactly<In>(on, p); });
+  } else {
+    run_typed(on, p.x, p);
+  }
+}
+
 void run_each(executor& on, const core::row_problem& p) {
   const bool maps = p.what != core::operation::logsumexp;
   check_memory(on, core::name_of(p.what), {{"x", p.x.data}, {maps ? "y" : "lse", p.y.data}});
@@ -68,12 +78,12 @@ void run_each(executor& on, const core::backward_problem& p) {
 void run_each(executor& on, const core::normalize_problem& p) {
   check_memory(on, core::normalize_name(p.log),
                {{"x_part", p.x.data}, {"partials", p.partials.data}, {"y", p.y.data}});
-  run_typed(on, p.x, p);
+  run_by_sum(on, p);
 }
 
 void run_each(executor& on, const core::fold_problem& p) {
   check_memory(on, "fold", {{"x_part", p.x.data}, {"partials", p.partials.data}});
-  run_typed(on, p.x, p);
+  run_by_sum(on, p);
 }
 
 void run_each(executor& on, const core::topk_problem& p) {
@@ -104,16 +114,17 @@ void run_each(executor& on, const core::topk_problem& p) {
                                         .policy = p.policy});
     }
     if (p.partials.data != nullptr) {
-      run_typed(on, p.x, fold);
+      run_by_sum(on, fold);
     }
     return;
   }
   // The state of a row has the same bits with and without a list. Where the list's kernel folds the
-  // row in another order, the row, a short one, is read twice.
+  // row in another order, the row, a short one, is read twice, and always for an exact sum.
   core::topk_problem lists = p;
   if (p.partials.data != nullptr &&
-      !plan_topk(shape_of(p.x), p.x.rows, p.indices.cols, on.limits(), on.forced).folds_as_pass) {
-    run_typed(on, p.x, fold);
+      (p.partials.sum == sum_kind::exact ||
+       !plan_topk(shape_of(p.x), p.x.rows, p.indices.cols, on.limits(), on.forced).folds_as_pass)) {
+    run_by_sum(on, fold);
     lists.partials = {};
   }
   const bool wants_of_row = p.probabilities.data != nullptr || p.lse.data != nullptr;
@@ -356,6 +367,11 @@ void check_edits(const executor& on, const Problem& p) {
 template <class Problem>
 bool edits_in_read(const Problem& p) {
   bool result = false;
+  if constexpr (requires { p.partials.sum; }) {
+    if (p.partials.sum == sum_kind::exact) {
+      return false;
+    }
+  }
   if constexpr (requires { reads_edits<float>(p); }) {
     core::with_real(p.x.type, [&]<class In>(In) { result = reads_edits<In>(p); });
   } else if constexpr (requires { reads_edits(p); }) {

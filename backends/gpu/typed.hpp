@@ -41,6 +41,12 @@ void run_reproducibly(executor& on, const core::topk_problem& p);
 template <class In>
 void run_reproducibly(executor& on, const core::backward_problem& p);
 
+/// exact_states.inl: of states with exact sums; without edits.
+template <class In>
+void run_exactly(executor& on, const core::fold_problem& p);
+template <class In>
+void run_exactly(executor& on, const core::normalize_problem& p);
+
 /// What softmax.inl needs of a problem that has reads_edits, or no edits.
 struct softmax_rows {
   const const_matrix_ref& x;

@@ -26,6 +26,13 @@ void run_reproducible_logsumexp(executor& on, const core::row_problem& p);
 void run_reproducible_backward(executor& on, const core::backward_problem& p);
 void run_reproducible_topk(executor& on, const core::topk_problem& p);
 
+/// The same with states that have exact sums: as core/exact_state.hpp has them.
+void run_exact(executor& on, const core::topk_problem& p);
+void run_exact(executor& on, const core::fold_problem& p);
+void run_exact(executor& on, const core::combine_problem& p);
+void run_exact(executor& on, const core::state_problem& p);
+void run_exact(executor& on, const core::normalize_problem& p);
+
 inline bool is_reproducible(const executor& on) { return on.numerics == numerics::reproducible; }
 
 inline void run(executor& on, const core::row_problem& p) {
@@ -40,6 +47,9 @@ inline void run(executor& on, const core::backward_problem& p) {
   is_reproducible(on) ? run_reproducible_backward(on, p) : run_backward(on, p);
 }
 inline void run(executor& on, const core::topk_problem& p) {
+  if (p.partials.sum == sum_kind::exact) {
+    return run_exact(on, p);
+  }
   const bool results_of_whole = p.probabilities.data != nullptr || p.lse.data != nullptr;
   is_reproducible(on) && results_of_whole ? run_reproducible_topk(on, p) : run_topk(on, p);
 }

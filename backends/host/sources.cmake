@@ -8,7 +8,7 @@ function(softfold_host_sources target)
   set(directory "${PROJECT_SOURCE_DIR}/backends/host")
   set(sources machine.cpp scratch.cpp attention/attention.cpp attention/states.cpp edit/edit.cpp plan/plan.cpp row/state.cpp map/backward.cpp
               map/normalize.cpp map/softmax.cpp reduce/rows.cpp reduce/states.cpp reproducible/backward.cpp
-              reproducible/rows.cpp reproducible/topk.cpp scan/scan.cpp
+              reproducible/rows.cpp reproducible/states.cpp reproducible/topk.cpp scan/scan.cpp
               topk/lists.cpp topk/selection.cpp topk/topk.cpp sampling/entry_list.cpp sampling/list.cpp
               sampling/masses.cpp sampling/parts.cpp sampling/race.cpp sampling/sample.cpp
               sampling/verify.cpp isa/baseline.cpp)

@@ -168,6 +168,10 @@ class team_space final : public space {
   void run_each(const core::fold_problem& p) {
     core::with_real(p.x.type, [&](auto in) {
       using T = decltype(in);
+      if (p.partials.sum == sum_kind::exact) {
+        over_rows(p.x.rows, exact_fold_rows<T>{p});
+        return;
+      }
       fold_rows<T> job{{p.x, p.scale}};
       job.partials = static_cast<max_sum<arithmetic_t<T>>*>(p.partials.data);
       over_rows(p.x.rows, job);
@@ -177,9 +181,21 @@ class team_space final : public space {
   void run_each(const core::normalize_problem& p) {
     core::with_real(p.x.type, [&](auto in) {
       using T = decltype(in);
+      const std::int64_t rows = p.x.cols == 0 ? 0 : p.x.rows;
+      if (p.partials.sum == sum_kind::exact) {
+        over_rows(rows,
+                  reproducible_rows<T>{.whole = p.x,
+                                       .scale = p.scale,
+                                       .x = p.x,
+                                       .y = p.y,
+                                       .policy = p.policy,
+                                       .log = p.log,
+                                       .states = static_cast<const exact_max_sum<arithmetic_t<T>>*>(
+                                           p.partials.data)});
+        return;
+      }
       const auto* const whole = static_cast<const max_sum<arithmetic_t<T>>*>(p.partials.data);
-      over_rows(p.x.cols == 0 ? 0 : p.x.rows,
-                fold_rows<T>{{p.x, p.scale}, whole, p.y, p.policy, p.log});
+      over_rows(rows, fold_rows<T>{{p.x, p.scale}, whole, p.y, p.policy, p.log});
     });
   }
 
@@ -211,6 +227,13 @@ class team_space final : public space {
                                                   .policy = p.policy,
                                                   .lse = {p.lse.data, p.lse.type, p.x.rows, 1, 1}});
       });
+      return;
+    }
+    if (p.partials.sum == sum_kind::exact) {
+      core::topk_problem lists = p;
+      lists.partials = {};
+      run_each(lists);
+      run_each(core::fold_problem{p.x, p.partials, p.scale});
       return;
     }
     const std::int64_t k = p.k();
@@ -247,13 +270,23 @@ class team_space final : public space {
   }
 
   void run_each(const core::combine_problem& p) {
-    p.more.type == dtype::f64 ? over_range(p.more.size, combine_states<double>{p})
-                              : over_range(p.more.size, combine_states<float>{p});
+    const auto of = [&](auto type) {
+      using A = decltype(type);
+      p.more.sum == sum_kind::exact
+          ? over_range(p.more.size, combine_states<definition::exact_max_sum_monoid<A>>{p})
+          : over_range(p.more.size, combine_states<core::max_sum_monoid<A>>{p});
+    };
+    p.more.type == dtype::f64 ? of(double{}) : of(float{});
   }
 
   void run_each(const core::state_problem& p) {
-    p.partials.type == dtype::f64 ? over_range(p.partials.size, logsumexp_of_states<double>{p})
-                                  : over_range(p.partials.size, logsumexp_of_states<float>{p});
+    const auto of = [&](auto type) {
+      using A = decltype(type);
+      p.partials.sum == sum_kind::exact
+          ? over_range(p.partials.size, logsumexp_of_exact_states<A>{p})
+          : over_range(p.partials.size, logsumexp_of_states<A>{p});
+    };
+    p.partials.type == dtype::f64 ? of(double{}) : of(float{});
   }
 
   void run_each(const core::sample_problem& p) {

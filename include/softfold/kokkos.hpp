@@ -78,7 +78,9 @@ concept view = Kokkos::is_view<std::remove_cvref_t<T>>::value;
 
 /// Views of row states.
 template <class View>
-concept of_states = detail::max_sum_state<typename View::value_type>;
+concept of_states = requires {
+  detail::row_state<typename View::value_type>::value;
+};
 
 /// The library's type of a view's elements. Where a device has no 16-bit types of its own, those of
 /// Kokkos are float.
@@ -171,11 +173,11 @@ class access {
     return {data(), dtype_of<element>, size()};
   }
   [[nodiscard]] const_partials_ref partials() const {
-    return {data(), detail::max_sum_dtype<element>::value, size()};
+    return {data(), detail::row_state<element>::value, size(), detail::row_state<element>::sum};
   }
   [[nodiscard]] partials_ref writable_partials() const {
     static_assert(!read_only, "an output view has elements that are not const");
-    return {data(), detail::max_sum_dtype<element>::value, size()};
+    return {data(), detail::row_state<element>::value, size(), detail::row_state<element>::sum};
   }
 
   /// After the call: what was written to a copy goes to the view.
@@ -339,8 +341,8 @@ void softmax_topk(Where&& where, const X& x, const Probabilities& probabilities,
   });
 }
 
-/// partials[r] = the state of row r of x_part. partials is a view of rank 1 of max_sum<float> or
-/// max_sum<double>. See fold in softfold.hpp.
+/// partials[r] = the state of row r of x_part. partials is a view of rank 1 of max_sum or
+/// exact_max_sum, of float or double. See fold in softfold.hpp.
 template <views::where Where, views::view X, views::view Partials>
 void fold(Where&& where, const X& x_part, const Partials& partials,
           const logsumexp_options& options = {}) {

@@ -9,6 +9,7 @@
 #include <softfold/max_sum.hpp>
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <ranges>
 #include <type_traits>
@@ -92,14 +93,20 @@ template <class Range>
 concept contiguous = std::ranges::contiguous_range<Range> && std::ranges::sized_range<Range>;
 
 template <class T>
-struct max_sum_dtype {};
-template <>
-struct max_sum_dtype<max_sum<float>> : dtype_is<dtype::f32> {};
-template <>
-struct max_sum_dtype<max_sum<double>> : dtype_is<dtype::f64> {};
-template <class T>
-concept max_sum_state = requires {
-  max_sum_dtype<std::remove_cv_t<T>>::value;
+struct row_state {};
+template <std::floating_point T>
+struct row_state<max_sum<T>> : dtype_of<T> {
+  static constexpr sum_kind sum = sum_kind::rounded;
+};
+template <std::floating_point T>
+struct row_state<exact_max_sum<T>> : dtype_of<T> {
+  static constexpr sum_kind sum = sum_kind::exact;
+};
+template <class Range>
+using state_of = row_state<std::remove_cv_t<data_t<Range>>>;
+template <class Range>
+concept state_range = contiguous<Range> && requires {
+  state_of<Range>::value;
 };
 }  // namespace detail
 
@@ -139,40 +146,51 @@ struct const_vector_ref {
                          static_cast<std::int64_t>(std::ranges::size(range))) {}
 };
 
-/// Read-only row states, max_sum<float> (type f32) or max_sum<double> (type f64).
+/// Bytes of one row's state.
+[[nodiscard]] constexpr std::size_t size_of_state(dtype type, sum_kind sum) noexcept {
+  const bool is_wide = type == dtype::f64;
+  return sum == sum_kind::rounded ? 2 * size_of(type)
+         : is_wide                ? sizeof(exact_max_sum<double>)
+                                  : sizeof(exact_max_sum<float>);
+}
+
+/// Read-only row states: max_sum or exact_max_sum, of float (type f32) or double (type f64).
 struct const_partials_ref {
   const void* data = nullptr;
   dtype type = dtype::f32;
   std::int64_t size = 0;
+  sum_kind sum = sum_kind::rounded;
 
   constexpr const_partials_ref() = default;
-  constexpr const_partials_ref(const void* data_, dtype type_, std::int64_t size_) noexcept
-      : data(data_), type(type_), size(size_) {}
-  template <detail::contiguous Range>
-  requires detail::max_sum_state<detail::data_t<Range>>
+  constexpr const_partials_ref(const void* data_, dtype type_, std::int64_t size_,
+                               sum_kind sum_ = sum_kind::rounded) noexcept
+      : data(data_), type(type_), size(size_), sum(sum_) {}
+  template <detail::state_range Range>
   constexpr const_partials_ref(Range&& range) noexcept  // NOLINT
-      : const_partials_ref(std::ranges::data(range),
-                           detail::max_sum_dtype<std::remove_cv_t<detail::data_t<Range>>>::value,
-                           static_cast<std::int64_t>(std::ranges::size(range))) {}
+      : const_partials_ref(std::ranges::data(range), detail::state_of<Range>::value,
+                           static_cast<std::int64_t>(std::ranges::size(range)),
+                           detail::state_of<Range>::sum) {}
 };
 
-/// Writable row states, max_sum<float> (type f32) or max_sum<double> (type f64).
+/// Writable row states.
 struct partials_ref {
   void* data = nullptr;
   dtype type = dtype::f32;
   std::int64_t size = 0;
+  sum_kind sum = sum_kind::rounded;
 
   constexpr partials_ref() = default;
-  constexpr partials_ref(void* data_, dtype type_, std::int64_t size_) noexcept
-      : data(data_), type(type_), size(size_) {}
-  template <detail::contiguous Range>
-  requires detail::max_sum_state<detail::data_t<Range>> &&
-      (!std::is_const_v<detail::data_t<Range>>)constexpr partials_ref(
-          Range&& range) noexcept  // NOLINT
-      : partials_ref(std::ranges::data(range), detail::max_sum_dtype<detail::data_t<Range>>::value,
-                     static_cast<std::int64_t>(std::ranges::size(range))) {}
+  constexpr partials_ref(void* data_, dtype type_, std::int64_t size_,
+                         sum_kind sum_ = sum_kind::rounded) noexcept
+      : data(data_), type(type_), size(size_), sum(sum_) {}
+  template <detail::state_range Range>
+  requires(!std::is_const_v<detail::data_t<Range>>) constexpr partials_ref(
+      Range&& range) noexcept  // NOLINT
+      : partials_ref(std::ranges::data(range), detail::state_of<Range>::value,
+                     static_cast<std::int64_t>(std::ranges::size(range)),
+                     detail::state_of<Range>::sum) {}
   constexpr operator const_partials_ref() const noexcept {  // NOLINT
-    return {data, type, size};
+    return {data, type, size, sum};
   }
 };
 

@@ -28,8 +28,9 @@ struct device_info {
 /// for any number of threads, in any batch, at any alignment and by any plan: those that
 /// docs/numerics.md defines, version 1. Obeyed by softmax, log_softmax, logsumexp, softmax_topk,
 /// softmax_backward and log_softmax_backward, with all scales, types and edits. topk, sample and
-/// verify need not be told, their results are the same everywhere. fold, combine, normalize,
-/// log_normalize, fold_topk, scan, attention and logsumexp of states take no notice of it.
+/// verify need not be told, their results are the same everywhere. The functions on parts of rows
+/// go by their states: with exact_max_sum they are reproducible on every queue. scan and attention
+/// take no notice of it.
 enum class numerics : int {
   fast = 0,  ///< the quickest within the bounds; the bits are the backend's
   reproducible = 1,

@@ -38,7 +38,7 @@ struct row_sampling {
 
 inline namespace SOFTFOLD_BACKEND {
 
-/// For each row of a matrix: the max_sum and the sorted list of the k best elements of the columns
+/// For each row of a matrix: the state, and the sorted list of the k best elements of the columns
 /// folded so far, and which columns these are, so that none is counted twice.
 ///
 /// Arithmetic runs on the queue that a function is given; functions wait for it. A function that
@@ -47,18 +47,22 @@ inline namespace SOFTFOLD_BACKEND {
 class SOFTFOLD_API row_states {
  public:
   /// The states of no columns. `type`, f32 or f64, is the arithmetic's, k >= 0 the length of the
-  /// lists. The scale is first rounded to the type and must be finite there.
-  row_states(dtype type, std::int64_t rows, std::int64_t k, double scale = 1);
+  /// lists. The scale is first rounded to the type and must be finite there. With
+  /// numerics::reproducible states are exact_max_sum, whatever the queues' numerics are: parts that
+  /// meet at multiples of 8 columns give the whole row's bits; else max_sum.
+  row_states(dtype type, std::int64_t rows, std::int64_t k, double scale = 1,
+             softfold::numerics numerics = softfold::numerics::fast);
 
   /// The same with sample_states, from which finish_sample() draws. top_k is at most k; columns are
   /// below 2^31 - 1.
   row_states(dtype type, std::int64_t rows, std::int64_t k, double scale,
-             const row_sampling& sampling);
+             const row_sampling& sampling, softfold::numerics numerics = softfold::numerics::fast);
 
   [[nodiscard]] dtype type() const noexcept { return type_; }
   [[nodiscard]] std::int64_t rows() const noexcept { return rows_; }
   [[nodiscard]] std::int64_t k() const noexcept { return k_; }
   [[nodiscard]] double scale() const noexcept { return scale_; }
+  [[nodiscard]] softfold::numerics numerics() const noexcept { return numerics_; }
   /// The columns folded so far: ranges in order that neither meet nor overlap.
   [[nodiscard]] std::span<const column_range> columns() const noexcept { return columns_; }
   /// How many these are.
@@ -83,13 +87,13 @@ class SOFTFOLD_API row_states {
   void fold(queue& q, const_matrix_ref x_part, std::int64_t column_offset,
             const row_edits& edits = {});
 
-  /// Adds the states of other columns of the same rows: of the same type, rows, k and scale, and if
-  /// tokens are drawn, with the same row_sampling and every row's seed and offset.
+  /// Adds the states of other columns of the same rows: of the same type, rows, k, scale and
+  /// numerics, and if tokens are drawn, with the same row_sampling and every row's seed and offset.
   /// Throws error(invalid_argument) if one of the columns is in both.
   void combine(queue& q, const row_states& more);
 
-  /// Adds rows below the present ones: states of the same type, k, scale and columns, and of the
-  /// same row_sampling but for seed and offset, which each row keeps.
+  /// Adds rows below the present ones: states of the same type, k, scale, numerics and columns, and
+  /// of the same row_sampling but for seed and offset, which each row keeps.
   void append_rows(const row_states& more);
 
   /// The logsumexp of each row, [rows], and the probabilities of its list, [rows, k], both of
@@ -120,6 +124,7 @@ class SOFTFOLD_API row_states {
   std::int64_t rows_;
   std::int64_t k_;
   double scale_;
+  softfold::numerics numerics_;
   std::optional<row_sampling> sampling_;
   std::vector<column_range> columns_;
   std::vector<std::byte> partials_;

@@ -78,7 +78,10 @@ enum {
   SOFTFOLD_BF16 = 3,
   SOFTFOLD_I32 = 4,
   SOFTFOLD_I64 = 5,
-  SOFTFOLD_U8 = 6
+  SOFTFOLD_U8 = 6,
+  /* of vectors of states only */
+  SOFTFOLD_EXACT_F32 = 32, /**< softfold_exact_max_sum_f32 */
+  SOFTFOLD_EXACT_F64 = 33  /**< softfold_exact_max_sum_f64 */
 };
 
 /** rows * cols elements; row r starts at element r * stride, stride >= cols. */
@@ -92,7 +95,8 @@ typedef struct softfold_matrix {
 } softfold_matrix;
 
 /** Contiguous elements; as row states, pairs of (max, sum): `size` counts pairs, `type` is that of
- *  each number, SOFTFOLD_F32 or SOFTFOLD_F64. */
+ *  each number, SOFTFOLD_F32 or SOFTFOLD_F64; or states with exact sums, SOFTFOLD_EXACT_F32 or
+ *  SOFTFOLD_EXACT_F64. */
 typedef struct softfold_vector {
   void* data;
   int64_t size;
@@ -510,6 +514,21 @@ SOFTFOLD_C_API softfold_status softfold_normalize_attention(softfold_queue* queu
 
 /* ---- parts of rows ---- */
 
+/** The state of a row or part with an exact sum: exact_max_sum in C++ (max_sum.hpp). The identity
+ *  has max = -infinity, top = -65536, all else 0. */
+typedef struct softfold_exact_max_sum_f32 {
+  float max;
+  float lost;
+  int64_t top;
+  uint64_t words[3][2];
+} softfold_exact_max_sum_f32;
+typedef struct softfold_exact_max_sum_f64 {
+  double max;
+  double lost;
+  int64_t top;
+  uint64_t words[4][2];
+} softfold_exact_max_sum_f64;
+
 SOFTFOLD_C_API softfold_status softfold_fold(softfold_queue* queue, const softfold_matrix* x_part,
                                              const softfold_vector* partials,
                                              const softfold_logsumexp_options* options);
@@ -579,10 +598,12 @@ typedef struct softfold_row_states_view {
   double scale;
   int64_t column_ranges;
   const softfold_column_range* columns;
-  const void* partials;                 /**< [rows] pairs of (max, sum) of `type` */
+  const void* partials;                 /**< [rows] states of `type`; see numerics */
   const void* values;                   /**< [rows, k] of `type` */
   const int64_t* indices;               /**< [rows, k], -1 for an absent entry */
   const softfold_sample_state* samples; /**< [rows], or NULL: states without sampling */
+  int32_t numerics; /**< SOFTFOLD_NUMERICS_REPRODUCIBLE: partials have exact sums; else are pairs */
+  int32_t reserved_2;
 } softfold_row_states_view;
 
 /** How a token is drawn from each row: row r has offset `offset` + r. */
@@ -599,6 +620,16 @@ typedef struct softfold_row_sampling {
 #define SOFTFOLD_ROW_SAMPLING_INIT \
   { sizeof(softfold_row_sampling), 1.0, 1.0, 0.0, 0, 0, 0, 0 }
 
+typedef struct softfold_row_states_options {
+  size_t struct_size;
+  double scale;
+  const softfold_row_sampling* sampling; /**< NULL: none */
+  int32_t numerics; /**< SOFTFOLD_NUMERICS_REPRODUCIBLE: states with exact sums */
+  int32_t reserved;
+} softfold_row_states_options;
+#define SOFTFOLD_ROW_STATES_OPTIONS_INIT \
+  { sizeof(softfold_row_states_options), 1.0, NULL, 0, 0 }
+
 /** *states becomes the states of no columns, or NULL on failure. */
 SOFTFOLD_C_API softfold_status softfold_row_states_create(softfold_dtype type, int64_t rows,
                                                           int64_t k, double scale,
@@ -607,6 +638,10 @@ SOFTFOLD_C_API softfold_status softfold_row_states_create(softfold_dtype type, i
 SOFTFOLD_C_API softfold_status softfold_row_states_create_sampling(
     softfold_dtype type, int64_t rows, int64_t k, double scale,
     const softfold_row_sampling* sampling, softfold_row_states** states);
+/** `options` may be NULL for its defaults. */
+SOFTFOLD_C_API softfold_status softfold_row_states_create_with_options(
+    softfold_dtype type, int64_t rows, int64_t k, const softfold_row_states_options* options,
+    softfold_row_states** states);
 /** NULL is accepted. */
 SOFTFOLD_C_API void softfold_row_states_destroy(softfold_row_states* states);
 SOFTFOLD_C_API softfold_status softfold_row_states_get(const softfold_row_states* states,

@@ -76,7 +76,7 @@ struct scan_options {
   double scale = 1;
   bool exclusive = false;  ///< a column's result is that of the columns before it
   bool reverse = false;    ///< columns come from the last to the first
-  /// If it has data: the state of what comes before each row, [rows], as fold gives it.
+  /// If it has data: the state of what comes before each row, [rows], max_sum as fold gives it.
   const_partials_ref carry_in = {};
   /// If it has data: becomes the state of carry_in and the row, [rows]. May be carry_in itself.
   partials_ref carry_out = {};
@@ -243,18 +243,23 @@ SOFTFOLD_API void softmax_topk(queue& q, const_matrix_ref x, matrix_ref probabil
 /// partials[r] = the state of row r of x_part, a range of columns of a larger matrix.
 ///
 /// x_part is [rows, any number of columns]; partials is [rows], max_sum<float>, or
-/// max_sum<double> for f64 input. One read of x_part.
+/// max_sum<double> for f64 input. One read of x_part. Or exact_max_sum<float>,
+/// exact_max_sum<double>, whatever the queue's numerics are: the same bits on every backend, and
+/// the whole row's by combine() if every part begins at a multiple of 8 columns of it. These may
+/// take a second read.
 SOFTFOLD_API void fold(queue& q, const_matrix_ref x_part, partials_ref partials,
                        const logsumexp_options& options = {});
 
 /// partials[r] = partials[r] + more[r]: (m1, d1) + (m2, d2) = (M, d1 exp(m1 - M) +
-/// d2 exp(m2 - M)) with M = max(m1, m2). Associative and commutative up to rounding; the default
-/// max_sum is the identity. Both are [rows] and of one type; they may be the same memory.
+/// d2 exp(m2 - M)) with M = max(m1, m2). Associative and commutative up to rounding; exact sums
+/// exactly, unless a maximum is 2^16 or more from 0. The default max_sum, or exact_max_sum, is the
+/// identity. Both are [rows], of one type and one kind of sum; they may be the same memory.
 SOFTFOLD_API void combine(queue& q, const_partials_ref more, partials_ref partials);
 
 /// The softmax of a part of each row, given the states of the whole rows: y[r, i] =
 /// exp(s x_part[r, i] - max(r)) / sum(r). The scale must be the one the states were folded with.
 /// Applied to the values of a list of fold_topk, it gives their probabilities over the whole row.
+/// By exact sums the results are those of softmax on a queue of numerics::reproducible, to the bit.
 ///
 /// x_part and y are [rows, cols of the part], partials is [rows]. One read and one write.
 SOFTFOLD_API void normalize(queue& q, const_matrix_ref x_part, const_partials_ref partials,
@@ -265,15 +270,17 @@ SOFTFOLD_API void normalize(queue& q, const_matrix_ref x_part, const_partials_re
 SOFTFOLD_API void log_normalize(queue& q, const_matrix_ref x_part, const_partials_ref partials,
                                 matrix_ref y, const softmax_options& options = {});
 
-/// lse[r] = max(r) + log(sum(r)): the logsumexp of rows given their states.
+/// lse[r] = max(r) + log(sum(r)): the logsumexp of rows given their states; of exact sums to the
+/// bit as normalize.
 ///
 /// partials and lse are [rows], lse of the states' type; separate memory.
 SOFTFOLD_API void logsumexp(queue& q, const_partials_ref partials, vector_ref lse);
 
 /// The complete state of a part of each row: fold, and the k = indices.cols best elements of the
-/// part in the order of topk, in one read. indices[r, i] is options.column_offset plus the column
-/// within the part. k may exceed the part's columns: absent entries follow the present ones, with
-/// index -1 and value -infinity; so do elements that edits removed.
+/// part in the order of topk, in one read, or two with exact sums. indices[r, i] is
+/// options.column_offset plus the column within the part. k may exceed the part's columns: absent
+/// entries follow the present ones, with index -1 and value -infinity; so do elements that edits
+/// removed.
 ///
 /// x_part is [rows, any number of columns]; values and indices are [rows, k]; partials is [rows],
 /// or without data (null and size 0), and then only the lists are made. The elements are ranked

@@ -270,13 +270,25 @@ void set_threads(std::int32_t threads) {
   ++generation;
 }
 
-void set_numerics(const std::string& name) {
-  if (name != "fast" && name != "reproducible") {
-    throw nb::value_error(
-        ("set_numerics: numerics is '" + name + "', expected 'fast' or 'reproducible'").c_str());
+std::int32_t numerics_named(const char* function, const std::string& name) {
+  for (const std::int32_t known : {SOFTFOLD_NUMERICS_FAST, SOFTFOLD_NUMERICS_REPRODUCIBLE}) {
+    if (name == name_of_numerics(known)) {
+      return known;
+    }
   }
+  throw nb::value_error(
+      (std::string(function) + ": numerics is '" + name + "', expected 'fast' or 'reproducible'")
+          .c_str());
+}
+
+const char* name_of_numerics(std::int32_t known) {
+  return known == SOFTFOLD_NUMERICS_FAST ? "fast" : "reproducible";
+}
+
+void set_numerics(const std::string& name) {
+  const std::int32_t named = numerics_named("set_numerics", name);
   const std::lock_guard<std::mutex> lock(all_free().mutex);
-  numerics = name == "fast" ? SOFTFOLD_NUMERICS_FAST : SOFTFOLD_NUMERICS_REPRODUCIBLE;
+  numerics = named;
   if (softfold_queue* const unused = last_used.exchange(nullptr)) {
     cpu_library().queue_destroy(unused);
   }

@@ -84,7 +84,10 @@ class without_gil {
 
 /// How many threads the cpu backend's calls use from now on; 0: all that the process may run on.
 void set_threads(std::int32_t threads);
-/// "fast" or "reproducible", for calls from now on.
+/// "fast" and "reproducible" and what they are in C; another name is a ValueError of the function.
+std::int32_t numerics_named(const char* function, const std::string& name);
+const char* name_of_numerics(std::int32_t known);
+/// By name, for calls from now on.
 void set_numerics(const std::string& name);
 
 /// Raises the exception for a status that is no success, with the library's text. `renamed` is

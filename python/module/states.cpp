@@ -67,8 +67,9 @@ softfold_row_sampling sampling_of(nb::handle given) {
 
 class states : public held_states<of_rows> {
  public:
-  states(std::int64_t rows, std::int64_t k, double scale, nb::handle dtype, nb::handle sampling)
-      : states(made(type_of({"States", "dtype"}, dtype), rows, k, scale, sampling)) {}
+  states(std::int64_t rows, std::int64_t k, double scale, nb::handle dtype, nb::handle sampling,
+         const std::string& numerics)
+      : states(made(type_of({"States", "dtype"}, dtype), rows, k, scale, sampling, numerics)) {}
   using held_states::held_states;
 
   void fold(const edit_arguments& edited, nb::handle x, std::int64_t column_offset,
@@ -145,15 +146,18 @@ class states : public held_states<of_rows> {
 
  private:
   static owned made(softfold_dtype type, std::int64_t rows, std::int64_t k, double scale,
-                    nb::handle sampling) {
+                    nb::handle sampling, const std::string& numerics) {
     softfold_row_states* states = nullptr;
-    if (sampling.is_none()) {
-      check(cpu_library(), softfold_row_states_create(type, rows, k, scale, &states), create_names);
-    } else {
-      const softfold_row_sampling how = sampling_of(sampling);
-      check(cpu_library(), softfold_row_states_create_sampling(type, rows, k, scale, &how, &states),
-            create_names);
+    softfold_row_states_options options = SOFTFOLD_ROW_STATES_OPTIONS_INIT;
+    options.scale = scale;
+    options.numerics = numerics_named("States", numerics);
+    softfold_row_sampling how;
+    if (!sampling.is_none()) {
+      how = sampling_of(sampling);
+      options.sampling = &how;
     }
+    check(cpu_library(), softfold_row_states_create_with_options(type, rows, k, &options, &states),
+          create_names);
     return {states, {&cpu_library()}};
   }
 };
@@ -187,7 +191,10 @@ they pickle, and their bytes (docs/state_format.md) are the same on every machin
 
 dtype is float32, for columns of float32, float16 and bfloat16, or float64. sampling, a dict of
 temperature, top_k, top_p, min_p, seed, offset and draw as numbers, lets finish_sample draw a token of
-each row: row r has offset + r, and top_k is at most k; top_p and min_p need a top_k.)");
+each row: row r has offset + r, and top_k is at most k; top_p and min_p need a top_k.
+
+With numerics="reproducible" parts that meet at multiples of 8 columns give the whole row's results to
+the bit, those of set_numerics("reproducible"), on any backend and in any order (docs/numerics.md).)");
   with_edits<&fold>::define(type, "fold", R"(
 Adds the columns of x, [rows, any], the first of which is column_offset of the whole. A column that was
 folded before is a ValueError, and the states are as they were. The edits are softmax's, of the columns
@@ -203,9 +210,11 @@ of x: an element that they remove is in no list.
   type.def(
           "__init__",
           [](states* self, std::int64_t rows, std::int64_t k, double scale, nb::handle dtype,
-             nb::handle sampling) { new (self) states(rows, k, scale, dtype, sampling); },
+             nb::handle sampling, const std::string& numerics) {
+            new (self) states(rows, k, scale, dtype, sampling, numerics);
+          },
           "rows"_a, "k"_a = 0, nb::kw_only(), "scale"_a = 1.0, "dtype"_a = "float32",
-          "sampling"_a = nb::none())
+          "sampling"_a = nb::none(), "numerics"_a = "fast")
       .def("append_rows", &states::append_rows, "more"_a, "Adds the rows of more below.")
       .def("finish", &states::finish, nb::kw_only(), "empty_row"_a = "nan",
            "The logsumexp of each row, [rows], and the probabilities of its list, [rows, k], over "
@@ -233,15 +242,20 @@ array([ True]))")
       .def_prop_ro("k", [](const states& s) { return s.view().k; })
       .def_prop_ro("scale", [](const states& s) { return s.view().scale; })
       .def_prop_ro("dtype", [](const states& s) { return name_of(s.view().type); })
+      .def_prop_ro("numerics", [](const states& s) { return name_of_numerics(s.view().numerics); })
       .def_prop_ro("columns", &states::ranges,
                    "The columns seen so far: pairs of begin and end, in order.")
       .def_prop_ro(
           "partials",
-          [](const states& s) {
+          [](const states& s) -> nb::object {
+            if (s.view().numerics == SOFTFOLD_NUMERICS_REPRODUCIBLE) {
+              return nb::none();
+            }
             return s.copy([](const view_of&) { return 2; },
                           [](const view_of& v) { return v.partials; });
           },
-          "The maximum of each row and the sum of exponentials below it, [rows, 2].")
+          "The maximum of each row and the sum of exponentials below it, [rows, 2]. None for "
+          "reproducible states: an exact sum is no number.")
       .def_prop_ro(
           "values",
           [](const states& s) {

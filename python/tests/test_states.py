@@ -45,6 +45,36 @@ def test_any_split_gives_the_whole_rows(name, cuts, random):
     assert_rounded(probabilities, exact, exact * n)
 
 
+@given(st.sampled_from(FLOATS), st.lists(st.integers(0, 12), max_size=4), st.randoms())
+def test_reproducible_parts_between_packets_give_the_whole_rows_bits(name, packets, random):
+    x = (X * 8).astype(dtype_of(name))
+    edges = sorted({0, 100, *(8 * n for n in packets)})
+    parts = [folded(x, a, b, scale=0.5, numerics="reproducible") for a, b in zip(edges, edges[1:])]
+    random.shuffle(parts)
+    whole = pickle.loads(pickle.dumps(parts.pop()))
+    for part in parts:
+        whole.combine(States.from_bytes(part.to_bytes()))
+    assert whole.to_bytes() == folded(x, scale=0.5, numerics="reproducible").to_bytes()
+    lse, probabilities = whole.finish()
+    softfold.set_numerics("reproducible")
+    try:
+        np.testing.assert_array_equal(lse, softfold.logsumexp(x, scale=0.5, out_dtype=lse.dtype))
+        chances, _ = softfold.softmax_topk(x, 5, scale=0.5, out_dtype=lse.dtype)
+        np.testing.assert_array_equal(probabilities, chances)
+    finally:
+        softfold.set_numerics("fast")
+
+
+def test_numerics_of_states():
+    states = folded(X, numerics="reproducible")
+    assert states.numerics == "reproducible" and states.partials is None
+    assert folded(X).numerics == "fast"
+    with pytest.raises(ValueError, match="numerics is fast, expected reproducible"):
+        states.combine(States(4, 5))
+    with pytest.raises(ValueError, match="States: numerics is 'exact', expected 'fast' or"):
+        States(1, numerics="exact")
+
+
 def test_what_states_say_of_themselves():
     states = folded(X, 10, 30, scale=0.5)
     assert (states.rows, states.k, states.scale, states.dtype) == (4, 5, 0.5, "float32")

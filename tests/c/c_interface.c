@@ -452,6 +452,84 @@ static void check_parts(softfold_queue* queue, struct device x_memory) {
   softfold_buffer_destroy(lse_memory.memory);
 }
 
+/* Exact sums: two packets of columns, apart and together. */
+static void check_exact_parts(softfold_queue* queue) {
+  enum { columns = 16, half = 8 };
+  float x[rows * columns];
+  softfold_exact_max_sum_f32 states[3][rows];
+  float lse[rows] = {0}, y[rows * columns] = {0};
+  struct device x_memory, y_memory, lse_memory, state[3];
+  softfold_vector partials[3], wrong, to_lse;
+  softfold_matrix whole, part, to;
+  softfold_row_states* held[2] = {NULL, NULL};
+  softfold_row_states_options options = SOFTFOLD_ROW_STATES_OPTIONS_INIT;
+  softfold_row_states_view view;
+  int i;
+
+  for (i = 0; i < rows * columns; ++i) {
+    x[i] = (float)(i % 7) * 0.5F;
+  }
+  memset(states, 0, sizeof states);
+  x_memory = device_of(queue, x, sizeof x);
+  y_memory = device_of(queue, y, sizeof y);
+  lse_memory = device_of(queue, lse, sizeof lse);
+  whole = matrix(x_memory, columns, SOFTFOLD_F32);
+  to = matrix(y_memory, columns, SOFTFOLD_F32);
+  to_lse = vector(lse_memory, SOFTFOLD_F32);
+  for (i = 0; i < 3; ++i) {
+    state[i] = device_of(queue, states[i], sizeof states[i]);
+    partials[i] = vector(state[i], SOFTFOLD_EXACT_F32);
+  }
+  OK(softfold_fold(queue, &whole, &partials[2], NULL));
+  part = whole;
+  part.cols = half;
+  options.numerics = SOFTFOLD_NUMERICS_REPRODUCIBLE;
+  for (i = 0; i < 2; ++i) {
+    part.data = (float*)whole.data + half * i;
+    OK(softfold_fold(queue, &part, &partials[i], NULL));
+    OK(softfold_row_states_create_with_options(SOFTFOLD_F32, rows, 0, &options, &held[i]));
+    OK(softfold_row_states_fold(queue, held[i], &part, half * i));
+  }
+  OK(softfold_combine(queue, &partials[1], &partials[0]));
+  OK(softfold_row_states_combine(queue, held[0], held[1]));
+  for (i = 0; i < 3; ++i) {
+    fetch(state[i], states[i], sizeof states[i]);
+  }
+  EXPECT(memcmp(states[0], states[2], sizeof states[0]) == 0);
+  EXPECT(states[0][0].max == 3 && states[0][0].words[0][0] > 0);
+  view.struct_size = sizeof view;
+  OK(softfold_row_states_get(held[0], &view));
+  EXPECT(view.numerics == SOFTFOLD_NUMERICS_REPRODUCIBLE);
+  EXPECT(memcmp(view.partials, states[2], sizeof states[2]) == 0);
+  OK(softfold_logsumexp_of_partials(queue, &partials[0], &to_lse));
+  OK(softfold_normalize(queue, &whole, &partials[0], &to, NULL));
+  fetch(lse_memory, lse, sizeof lse);
+  fetch(y_memory, y, sizeof y);
+  EXPECT(near(y[6], exp(3.0 - lse[0])) && near(y[0], exp(-(double)lse[0])));
+
+  wrong = partials[0];
+  wrong.type = SOFTFOLD_F32;
+  FAILS(SOFTFOLD_UNSUPPORTED_TYPE, "combine: partials.sum is rounded, expected exact",
+        softfold_combine(queue, &partials[1], &wrong));
+  FAILS(SOFTFOLD_UNSUPPORTED_TYPE, "lse.type is 32",
+        softfold_logsumexp_of_partials(queue, &partials[0], &partials[1]));
+  wrong.type = SOFTFOLD_EXACT_F64;
+  FAILS(SOFTFOLD_UNSUPPORTED_TYPE, "fold: partials.type is f64",
+        softfold_fold(queue, &whole, &wrong, NULL));
+  softfold_row_states_destroy(held[1]);
+  options.numerics = 2;
+  FAILS(SOFTFOLD_INVALID_ARGUMENT, "options.numerics is 2",
+        softfold_row_states_create_with_options(SOFTFOLD_F32, rows, 0, &options, &held[1]));
+  EXPECT(held[1] == NULL);
+  softfold_row_states_destroy(held[0]);
+  for (i = 0; i < 3; ++i) {
+    softfold_buffer_destroy(state[i].memory);
+  }
+  softfold_buffer_destroy(x_memory.memory);
+  softfold_buffer_destroy(y_memory.memory);
+  softfold_buffer_destroy(lse_memory.memory);
+}
+
 static void check_states(softfold_queue* queue, struct device x_memory) {
   softfold_row_states* half[2] = {NULL, NULL};
   softfold_row_states* received = NULL;
@@ -860,6 +938,7 @@ int main(void) {
   check_sampled_states(queue, x_memory);
   check_verification(queue);
   check_parts(queue, x_memory);
+  check_exact_parts(queue);
   check_states(queue, x_memory);
   check_edits(queue, x_memory);
   check_scan(queue, x_memory);

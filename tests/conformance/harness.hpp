@@ -15,6 +15,7 @@
 #include <span>
 #include <sstream>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -168,29 +169,31 @@ class matrix {
 };
 
 /// Row states on the device.
-template <class T>
+template <class T, class State = max_sum<T>>
 class states {
  public:
-  explicit states(std::span<const max_sum<T>> values)
+  explicit states(std::span<const State> values)
       : host_(values.begin(), values.end()), device_(values.size()) {
     device_.upload(host_);
   }
-  explicit states(std::int64_t rows)
-      : states(std::vector<max_sum<T>>(static_cast<std::size_t>(rows))) {}
+  explicit states(std::int64_t rows) : states(std::vector<State>(static_cast<std::size_t>(rows))) {}
 
   [[nodiscard]] partials_ref ref() const {
-    return {device_.data(), dtype_of<T>, static_cast<std::int64_t>(host_.size())};
+    return {device_.data(), dtype_of<T>, static_cast<std::int64_t>(host_.size()),
+            std::is_same_v<State, max_sum<T>> ? sum_kind::rounded : sum_kind::exact};
   }
   /// The values on the device now.
-  [[nodiscard]] const std::vector<max_sum<T>>& values() {
+  [[nodiscard]] const std::vector<State>& values() {
     device_.download(host_);
     return host_;
   }
 
  private:
-  std::vector<max_sum<T>> host_;
-  device_buffer<max_sum<T>> device_;
+  std::vector<State> host_;
+  device_buffer<State> device_;
 };
+template <class T>
+using exact_states = states<T, exact_max_sum<T>>;
 
 /// An input type with an output type that the library takes for it.
 template <class In, class Out>

@@ -71,7 +71,7 @@ struct fold_kind {
 
 /// The sum of the gradients by way of its kernel.
 template <class T>
-struct sum_kind {
+struct sums_kind {
   using real = T;
   using state = core::compensated_sum;
   const kernel_table& table;
@@ -120,7 +120,7 @@ TEST_CASE_TEMPLATE("a fold refuses what its state cannot hold", T, float, double
 TEST_CASE_TEMPLATE("the laws: sums", T, float, double) {
   for (const kernel_table* table : each_isa()) {
     CAPTURE(std::string(table->isa));
-    check_laws(sum_kind<T>{*table, {}}, 22);
+    check_laws(sums_kind<T>{*table, {}}, 22);
   }
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reproducible numerics of rows of any content: parts cut between packets, each by an anchor of its
 // own and merged in any order, come to the row's total bit for bit; and so do the cpu backend's
-// softmax, log-softmax and logsumexp, on one thread or two.
+// softmax, log-softmax, logsumexp and states with exact sums, on one thread or two.
 #include "require.hpp"
 
-#include <core/reproducible.hpp>
+#include <core/exact_state.hpp>
 
 #include <tests/support/reproducible_parts.hpp>
 
@@ -73,6 +73,45 @@ void parts_of_row(FuzzedDataProvider& input, A scale, const std::vector<A>& x,
   require(test::same_total(merged, whole), "parts come to the whole");
 }
 
+template <class State>
+bool same_bits(const State& a, const State& b) {
+  return std::memcmp(static_cast<const void*>(&a), static_cast<const void*>(&b), sizeof a) == 0;
+}
+
+/// The state of the row, of parts that the library folds and combines in any order.
+template <class In, class A>
+void state_of_row(FuzzedDataProvider& input, queue& q, A scale, const std::vector<In>& x,
+                  const definition::row_total<A>& whole) {
+  const auto folded = [&](std::size_t begin, std::size_t end) {
+    std::vector<exact_max_sum<A>> state(1);
+    const auto cols = static_cast<std::int64_t>(end - begin);
+    fold(q, {x.data() + begin, dtype_of<In>, 1, cols, cols}, state,
+         {.scale = static_cast<double>(scale)});
+    return state;
+  };
+  std::vector<std::vector<exact_max_sum<A>>> parts;
+  for (std::size_t begin = 0; begin < x.size();) {
+    const auto packets = input.ConsumeIntegralInRange<std::size_t>(0, 1 + x.size() / 8);
+    const std::size_t end = parts.size() == 10 ? x.size() : std::min(x.size(), begin + 8 * packets);
+    parts.push_back(folded(begin, end));
+    begin = end;
+  }
+  while (parts.size() > 1) {
+    const auto from = input.ConsumeIntegralInRange<std::size_t>(1, parts.size() - 1);
+    combine(q, parts[from], parts[input.ConsumeIntegralInRange<std::size_t>(0, from - 1)]);
+    parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(from));
+  }
+  const exact_max_sum<A> state = parts.empty() ? exact_max_sum<A>{} : parts[0][0];
+  const auto total = definition::total_of(scale, state);
+  require(total.kind == whole.kind, "the state's kind is the row's");
+  if (whole.exponents.is_far) {
+    return;
+  }
+  require(same_bits(state, folded(0, x.size())[0]), "parts come to the state of the whole");
+  require(total.kind != definition::row_kind::ordinary || test::same_total(total, whole),
+          "the state's results are the row's");
+}
+
 template <class In>
 void run(FuzzedDataProvider& input) {
   using A = std::conditional_t<std::is_same_v<In, double>, double, float>;
@@ -96,6 +135,7 @@ void run(FuzzedDataProvider& input) {
   if (is_ordinary) {
     parts_of_row(input, scale, elements, total);
   }
+  state_of_row(input, q, scale, x, total);
   const const_matrix_ref rows = {x.data(), dtype_of<In>, 1, cols, cols};
   std::vector<In> y(x.size());
   for (const bool log : {false, true}) {

@@ -35,8 +35,10 @@ void use(queue& q, const row_states& states, std::span<const std::byte> bytes) {
     states.finish_sample(q, tokens);
     return;
   }
-  row_states none(states.type(), states.rows(), states.k(), states.scale());
+  row_states none(states.type(), states.rows(), states.k(), states.scale(), states.numerics());
   none.combine(q, states);
+  require(states.numerics() == numerics::fast || none.to_bytes() == again,
+          "the identity is neutral to the bit");
   require(std::ranges::equal(
               std::span(static_cast<const std::int64_t*>(none.indices().data), elements),
               std::span(static_cast<const std::int64_t*>(states.indices().data), elements)),

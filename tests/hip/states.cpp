@@ -43,7 +43,7 @@ struct softmax_kind {
 };
 
 template <class T>
-struct sum_kind {
+struct sums_kind {
   using real = T;
   using state = T;
   gpu::sum_monoid<T> monoid;
@@ -70,6 +70,6 @@ TEST_CASE_TEMPLATE("the laws: the softmax's state", T, float, double) {
   }
 }
 
-TEST_CASE_TEMPLATE("the laws: sums", T, float, double) { check_laws(sum_kind<T>{}, 42); }
+TEST_CASE_TEMPLATE("the laws: sums", T, float, double) { check_laws(sums_kind<T>{}, 42); }
 
 TEST_SUITE_END();

@@ -2,6 +2,8 @@
 // Rows longer than a block, which are worked on by columns: the same results, in bounded memory.
 #include "support.hpp"
 
+#include <core/reproducible.hpp>
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -137,13 +139,44 @@ TEST_CASE("rows of special values") {
   CHECK(y.values.back() == 0);
   run_well(directory, {"topk", "x.npy", "-k", "1", "-o", "t"});
   CHECK(read_npy(directory.path("t.indices.npy")).values == std::vector<double>{4300000, 7, 0});
-  // In parts there is no telling the defined bits.
-  const outcome refused =
-      directory.run({"softmax", "x.npy", "-o", "z.npy", "--numerics", "reproducible"});
-  CHECK(refused.exit_code == 2);
-  CHECK(refused.err ==
-        "softfold: x.npy: --numerics reproducible does not apply to rows this long, which are read "
-        "in parts\n");
+}
+
+TEST_CASE("reproducible results of several blocks of columns are those of whole rows") {
+  const work_directory directory;
+  const array x = random_array(dtype::f32, {1, 4200001}, 64);
+  write_file(directory.path("x.npy"), npy_bytes(x));
+  const std::vector<std::string> reproducible = {"--scale", "0.5", "--numerics", "reproducible"};
+  const auto run = [&](std::vector<std::string> command) {
+    command.insert(command.end(), reproducible.begin(), reproducible.end());
+    run_well(directory, command);
+  };
+  run({"softmax", "x.npy", "-o", "y.npy"});
+  run({"softmax", "x.npy", "-o", "log.npy", "--log"});
+  run({"logsumexp", "x.npy", "-o", "lse.npy"});
+  run({"topk", "x.npy", "-k", "2", "-o", "t"});
+  run({"fold", "x.npy", "-k", "2", "-o", "x.st"});
+  run_well(directory, {"finish", "x.st", "-o", "f"});
+  const auto element = [&](std::int64_t c) {
+    return static_cast<float>(x.values[static_cast<std::size_t>(c)]);
+  };
+  const auto whole = core::reproducible::total_of(0.5F, x.cols(), element);
+  const array y = read_npy(directory.path("y.npy"));
+  const array log_y = read_npy(directory.path("log.npy"));
+  std::int64_t wrong = 0;
+  for (std::int64_t c = 0; c < x.cols(); ++c) {
+    const auto at = static_cast<std::size_t>(c);
+    wrong += y.values[at] != static_cast<double>(whole.softmax(element(c)));
+    wrong += log_y.values[at] != static_cast<double>(whole.log_softmax(element(c)));
+  }
+  CHECK(wrong == 0);
+  const auto lse = static_cast<double>(whole.lse);
+  CHECK(read_npy(directory.path("lse.npy")).values == std::vector{lse});
+  CHECK(read_npy(directory.path("f.logsumexp.npy")).values == std::vector{lse});
+  const auto indices = read_npy(directory.path("t.indices.npy")).values;
+  const double best =
+      static_cast<double>(whole.softmax(element(static_cast<std::int64_t>(indices[0]))));
+  CHECK(read_npy(directory.path("t.probabilities.npy")).values[0] == best);
+  CHECK(read_npy(directory.path("f.probabilities.npy")).values[0] == best);
 }
 
 // The same elements in half the bytes are worked on by whole rows.

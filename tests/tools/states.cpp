@@ -51,6 +51,27 @@ void write_small(const work_directory& directory) {
 
 }  // namespace
 
+TEST_CASE("reproducible parts that meet between packets are the whole matrix's, byte for byte") {
+  const work_directory directory;
+  const std::vector<std::string> options = {"-k",  "3",          "--scale",
+                                            "0.5", "--numerics", "reproducible"};
+  fold_parts(directory, random_array(dtype::f32, {5, 1001}, 51), {0, 296, 304, 704, 1001}, options);
+  std::vector<std::string> whole = {"fold", "x.npy", "-o", "x.st"};
+  whole.insert(whole.end(), options.begin(), options.end());
+  run_well(directory, whole);
+  run_well(directory, {"merge", "c.st", "a.st", "-o", "ac.st"});
+  run_well(directory, {"merge", "d.st", "b.st", "-o", "bd.st"});
+  run_well(directory, {"merge", "ac.st", "bd.st", "-o", "tree.st"});
+  run_well(directory, {"merge", "d.st", "a.st", "c.st", "b.st", "-o", "line.st"});
+  for (const char* states : {"tree.st", "line.st"}) {
+    CHECK(read_file(directory.path(states)) == read_file(directory.path("x.st")));
+  }
+  run_well(directory, {"fold", "b.npy", "-o", "fast.st", "-k", "3", "--scale", "0.5",
+                       "--column-offset", "296"});
+  refuses(directory, {"merge", "a.st", "fast.st", "-o", "m.st"},
+          "fast.st: ", "numerics is fast, that of a.st is reproducible");
+}
+
 TEST_CASE("parts merged in any order are as the whole matrix in one file") {
   for (const dtype type : {dtype::f16, dtype::bf16, dtype::f32, dtype::f64}) {
     INFO("type: " << name_of(type));

@@ -80,9 +80,10 @@ struct total_map {
     total_state state;
     state.largest = largest;
     if (isfinite(core::reproducible::product(largest, scale))) {
-      add_plainly(row_reader<In>::of(range.base + range.head, range.end - range.head), scale,
-                  largest, std::int64_t{own.number(0)} * block_columns,
-                  std::int64_t{count} * block_columns, state.sum);
+      add_plainly(row_reader<In>::of(range.base + range.head, range.end - range.head),
+                  core::reproducible::frame<float>::of(scale, largest),
+                  std::int64_t{own.number(0)} * block_columns, std::int64_t{count} * block_columns,
+                  state.sum);
     }
     own.drop();
     return combine_over_lanes(count, total_monoid(), [&](const auto& f) { f(state); });

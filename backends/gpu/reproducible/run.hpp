@@ -6,6 +6,8 @@
 #include <gpu/executor.hpp>
 #include <gpu/reproducible/totals.hpp>
 
+#include <core/problem.hpp>
+
 #include <cstdint>
 #include <type_traits>
 
@@ -35,9 +37,14 @@ struct total_plan {
 
 /// reproducible.inl: the totals of rows by warps, or, if rows are read by chunks, the parts' alone;
 /// not for those that are read plainly.
-template <class In>
+template <class In, class Results = total_results<arithmetic_t<In>>>
 void launch_parts(executor& on, const total_plan& plan, const const_matrix_ref& x, double scale,
-                  part_total<arithmetic_t<In>>* parts, const total_results<arithmetic_t<In>>& to);
+                  part_total<arithmetic_t<In>>* parts, const Results& to);
+
+/// reproducible.inl: softmax or log_softmax of elements, by the totals of their rows.
+template <class In>
+void map_by_totals(executor& on, const core::row_problem& p,
+                   const core::reproducible::row_total<arithmetic_t<In>>* totals);
 
 }  // namespace SOFTFOLD_BACKEND
 }  // namespace softfold::gpu

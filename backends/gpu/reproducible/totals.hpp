@@ -104,17 +104,17 @@ __device__ inline A ordered(A x, A scale) {
 }
 
 /// Packets from column `first` on, `step` columns apart, by core/reproducible.hpp's own code, given
-/// the row's largest element. For what is not summed up in one read: rows of f64, of the scale 0,
-/// and those far from 0.
+/// the row's largest element and frame. For what is not summed up in one read: rows of f64, of the
+/// scale 0, and those far from 0.
 template <class In>
-__device__ inline void add_plainly(const row_reader<In>& row, arithmetic_t<In> scale,
+__device__ inline void add_plainly(const row_reader<In>& row,
+                                   const core::reproducible::frame<arithmetic_t<In>>& exponents,
                                    arithmetic_t<In> largest, std::int64_t first, std::int64_t step,
                                    core::reproducible::exact_sum<arithmetic_t<In>>& sum) {
   namespace reproducible = core::reproducible;
   using A = arithmetic_t<In>;
-  const auto exponents = reproducible::frame<A>::of(scale, largest);
   const std::int32_t anchor = reproducible::anchor_of(reproducible::term_of(exponents(largest)).n);
-  const A absent = scale < 0 ? infinity<A> : -infinity<A>;
+  const A absent = exponents.scale < 0 ? infinity<A> : -infinity<A>;
   for (; first < row.cols; first += step) {
     reproducible::exponent<A> e[block_columns];
 #pragma unroll
@@ -136,28 +136,36 @@ __device__ inline arithmetic_t<In> largest_plainly(const row_reader<In>& row,
   return ordered(max_of_block<lanes>(most, memory), scale);
 }
 
-/// What is wanted of rows' totals: all of them, or logsumexps only.
+/// What is wanted of rows' totals: all of them, or logsumexps only. What else is wanted of rows'
+/// sums has the same members: see states.hpp.
 template <class A>
 struct total_results {
+  using result = core::reproducible::row_total<A>;
+
   core::reproducible::row_total<A>* totals = nullptr;
   void* lse = nullptr;
   bool is_narrow = false;  ///< lse is of the elements' type
-};
 
-template <class In>
-__device__ inline void write_total(const total_results<arithmetic_t<In>>& to, std::int64_t row,
-                                   const core::reproducible::row_total<arithmetic_t<In>>& total) {
-  if (to.totals != nullptr) {
-    to.totals[row] = total;
+  __device__ static core::reproducible::frame<A> frame_of(A scale, A largest) {
+    return core::reproducible::frame<A>::of(scale, largest);
   }
-  if (to.lse != nullptr) {
-    if (to.is_narrow) {
-      static_cast<In*>(to.lse)[row] = In(total.lse);
-    } else {
-      static_cast<arithmetic_t<In>*>(to.lse)[row] = total.lse;
+  __device__ static result of(A scale, A largest, const core::reproducible::exact_sum<A>& sum) {
+    return result::of(scale, largest, sum);
+  }
+  template <class In>
+  __device__ void write(std::int64_t row, const result& total) const {
+    if (totals != nullptr) {
+      totals[row] = total;
+    }
+    if (lse != nullptr) {
+      if (is_narrow) {
+        static_cast<In*>(lse)[row] = In(total.lse);
+      } else {
+        static_cast<A*>(lse)[row] = total.lse;
+      }
     }
   }
-}
+};
 
 /// Blocks of total_chunks on a multiprocessor.
 constexpr int total_resident = 4;
@@ -198,11 +206,12 @@ __global__ void __launch_bounds__(reader_threads, least_resident(total_resident)
 }
 
 /// A row's total of its parts, or, if there are none, of its elements; to thread 0 of a block.
-template <int lanes, class In>
-__device__ inline core::reproducible::row_total<arithmetic_t<In>> total_of_row(
-    const row_source<In>& source, std::int64_t row, const row_chunks& chunks,
-    arithmetic_t<In> scale, const part_total<arithmetic_t<In>>* parts,
-    total_memory<arithmetic_t<In>>& memory) {
+template <int lanes, class In, class Results = total_results<arithmetic_t<In>>>
+__device__ inline typename Results::result total_of_row(const row_source<In>& source,
+                                                        std::int64_t row, const row_chunks& chunks,
+                                                        arithmetic_t<In> scale,
+                                                        const part_total<arithmetic_t<In>>* parts,
+                                                        total_memory<arithmetic_t<In>>& memory) {
   namespace reproducible = core::reproducible;
   using A = arithmetic_t<In>;
   using total = reproducible::row_total<A>;
@@ -220,7 +229,8 @@ __device__ inline core::reproducible::row_total<arithmetic_t<In>> total_of_row(
   reproducible::exact_sum<A> sum;
   if (total::kind_of(scale, largest) == reproducible::row_kind::ordinary) {
     if (parts == nullptr || reproducible::frame<A>::of(scale, largest).is_far) {
-      add_plainly(reader, scale, largest, std::int64_t{threadIdx.x} * block_columns,
+      add_plainly(reader, Results::frame_of(scale, largest), largest,
+                  std::int64_t{threadIdx.x} * block_columns,
                   std::int64_t{reader_threads} * block_columns, sum);
     } else {
       for (auto i = static_cast<int>(threadIdx.x); i < chunks.count; i += reader_threads) {
@@ -229,24 +239,25 @@ __device__ inline core::reproducible::row_total<arithmetic_t<In>> total_of_row(
     }
     sum = sum_over_block<lanes>(sum, memory);
   }
-  return total::of(scale, largest, sum);
+  return Results::of(scale, largest, sum);
 }
 
 /// A row for each block.
-template <int lanes, class In>
+template <int lanes, class In, class Results>
 __global__ void __launch_bounds__(reader_threads, least_resident(sizeof(In) == 8 ? 2 : 4))
     total_of_parts(const row_source<In> source, const row_chunks chunks,
                    const arithmetic_t<In> scale, const part_total<arithmetic_t<In>>* parts,
-                   const total_results<arithmetic_t<In>> to) {
+                   const Results to) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
   }
   __shared__ uninitialised<total_memory<arithmetic_t<In>>> shared;
   wait_for_launch_before();
   let_next_begin();
-  const auto total = total_of_row<lanes>(source, blockIdx.x, chunks, scale, parts, shared.get());
+  const auto total =
+      total_of_row<lanes, In, Results>(source, blockIdx.x, chunks, scale, parts, shared.get());
   if (threadIdx.x == 0) {
-    write_total<In>(to, blockIdx.x, total);
+    to.template write<In>(blockIdx.x, total);
   }
 }
 
@@ -289,11 +300,10 @@ struct warp_rows {
 };
 
 /// Short rows. Each lane ends one of the warp's rows.
-template <int lanes, class In, bool scaled>
+template <int lanes, class In, bool scaled, class Results>
 __global__ void __launch_bounds__(reader_threads, least_resident(scaled ? 2 : 3))
     total_by_warp(const row_source<In> source, const warp_rows shared_by,
-                  const ordered_scale<scaled> order, const float scale,
-                  const total_results<float> to) {
+                  const ordered_scale<scaled> order, const float scale, const Results to) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
   }
@@ -344,14 +354,15 @@ __global__ void __launch_bounds__(reader_threads, least_resident(scaled ? 2 : 3)
   for (lane_mask left = ballot(is_far); left != 0; left &= left - 1) {
     const int of = count((left & (~left + 1)) - 1);
     sum plain;
-    add_plainly(row_reader<In>::of(source.row(first_row + of), source.cols), scale,
-                shuffle(largest, of), std::int64_t{lane} * block_columns,
-                std::int64_t{lanes} * block_columns, plain);
+    const float largest_of = shuffle(largest, of);
+    add_plainly(row_reader<In>::of(source.row(first_row + of), source.cols),
+                Results::frame_of(scale, largest_of), largest_of,
+                std::int64_t{lane} * block_columns, std::int64_t{lanes} * block_columns, plain);
     plain = sum_over_warp<lanes>(plain);
     take_where(lane == of, plain, whole);
   }
   if (lane < shared_by.rows && first_row + lane < source.rows) {
-    write_total<In>(to, first_row + lane, total::of(scale, largest, whole));
+    to.template write<In>(first_row + lane, Results::of(scale, largest, whole));
   }
 }
 

@@ -51,6 +51,7 @@ constexpr input_kernels input_kernels_of() {
       .sum_above = mass_kernels<T>::sum_above,
       .reproducible_fold = reproducible_fold_kernel<T>,
       .reproducible_total = reproducible_total<arithmetic_t<T>>,
+      .reproducible_state = reproducible_state<arithmetic_t<T>>,
   };
 }
 

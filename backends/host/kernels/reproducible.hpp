@@ -13,6 +13,7 @@
 #include <backends/host/kernels/fold.hpp>
 #include <backends/host/kernels/fused.hpp>
 
+#include <core/exact_state.hpp>
 #include <core/reproducible.hpp>
 
 namespace softfold {
@@ -420,18 +421,36 @@ SOFTFOLD_INLINE definition::exact_sum<A> sum_of_part(const reproducible_part& pa
   return sum;
 }
 
+/// Of all of a row's parts, at least one; the largest of their elements goes to `largest`.
+template <class A>
+SOFTFOLD_INLINE definition::exact_sum<A> sum_of_parts(const reproducible_part* parts,
+                                                      std::int64_t count, A& largest) {
+  double most = parts->largest;
+  definition::exact_sum<A> sum = sum_of_part<A>(*parts);
+  for (std::int64_t i = 1; i < count; ++i) {
+    most = parts[i].largest > most ? parts[i].largest : most;
+    sum.add(sum_of_part<A>(parts[i]));
+  }
+  largest = static_cast<A>(most);
+  return sum;
+}
+
 /// Here, where the processor's instructions are known: a baseline's fma are calls.
 template <class A>
 void reproducible_total(const reproducible_part* parts, std::int64_t count, double scale,
                         void* total) {
-  double largest = parts->largest;
-  definition::exact_sum<A> sum = sum_of_part<A>(*parts);
-  for (std::int64_t i = 1; i < count; ++i) {
-    largest = parts[i].largest > largest ? parts[i].largest : largest;
-    sum.add(sum_of_part<A>(parts[i]));
-  }
+  A largest;
+  const definition::exact_sum<A> sum = sum_of_parts(parts, count, largest);
   *static_cast<definition::row_total<A>*>(total) =
-      definition::row_total<A>::of(static_cast<A>(scale), static_cast<A>(largest), sum);
+      definition::row_total<A>::of(static_cast<A>(scale), largest, sum);
+}
+template <class A>
+void reproducible_state(const reproducible_part* parts, std::int64_t count, double scale,
+                        void* state) {
+  A largest;
+  const definition::exact_sum<A> sum = sum_of_parts(parts, count, largest);
+  *static_cast<exact_max_sum<A>*>(state) =
+      definition::state_of(static_cast<A>(scale), largest, sum);
 }
 
 template <class T, bool scaled, bool keep>

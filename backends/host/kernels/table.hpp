@@ -336,6 +336,9 @@ struct input_kernels {
   /// A core::reproducible::row_total of parts, at least one; of no account for a far row.
   void (*reproducible_total)(const reproducible_part* parts, std::int64_t count, double scale,
                              void* total);
+  /// An exact_max_sum of parts, likewise.
+  void (*reproducible_state)(const reproducible_part* parts, std::int64_t count, double scale,
+                             void* state);
 };
 
 /// Scales whose elements' products the kernels of reproducible rows can take.

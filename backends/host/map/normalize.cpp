@@ -45,6 +45,9 @@ struct normalize_job {
 }  // namespace
 
 void run(executor& on, const core::normalize_problem& p) {
+  if (p.partials.sum == sum_kind::exact) {
+    return run_exact(on, p);
+  }
   if (p.x.rows > 0 && p.x.cols > 0) {
     run_job(on, normalize_job{
                     {on.kernels, p.x, p.scale, p.y.type}, p.partials, {p.y, p.policy, p.log}});

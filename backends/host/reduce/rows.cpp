@@ -93,6 +93,9 @@ void run_logsumexp(executor& on, const core::row_problem& p) {
 }
 
 void run(executor& on, const core::fold_problem& p) {
+  if (p.partials.sum == sum_kind::exact) {
+    return run_exact(on, p);
+  }
   if (p.x.rows > 0) {
     run_job(on, fold_job{{on.kernels, p.x, p.scale, p.partials.type}, p.partials});
   }

@@ -25,6 +25,9 @@ void run_combine(executor& on, const void* more, void* partials, std::int64_t ro
 }  // namespace
 
 void run(executor& on, const core::combine_problem& p) {
+  if (p.partials.sum == sum_kind::exact) {
+    return run_exact(on, p);
+  }
   if (p.more.size == 0) {
     return;
   }
@@ -35,7 +38,10 @@ void run(executor& on, const core::combine_problem& p) {
   }
 }
 
-void run(executor& /*on*/, const core::state_problem& p) {
+void run(executor& on, const core::state_problem& p) {
+  if (p.partials.sum == sum_kind::exact) {
+    return run_exact(on, p);
+  }
   for (std::int64_t r = 0; r < p.partials.size; ++r) {
     const max_sum<double> row = read_partial(p.partials.data, p.partials.type, r);
     core::write_real(p.lse.data, p.lse.type, r, row.max + std::log(row.sum));

@@ -3,6 +3,7 @@
 /// Rows as core/reproducible.hpp has them, element by element: what no kernel takes.
 #pragma once
 
+#include <core/exact_state.hpp>
 #include <core/problem.hpp>
 #include <core/real_types.hpp>
 #include <core/reproducible.hpp>
@@ -19,6 +20,13 @@ core::reproducible::row_total<core::arithmetic_t<T>> plain_total(const T* x, std
                                                                  double scale) {
   using A = core::arithmetic_t<T>;
   return core::reproducible::total_of(static_cast<A>(scale), cols,
+                                      [x](std::int64_t c) { return static_cast<A>(x[c]); });
+}
+
+template <class T>
+exact_max_sum<core::arithmetic_t<T>> plain_state(const T* x, std::int64_t cols, double scale) {
+  using A = core::arithmetic_t<T>;
+  return core::reproducible::state_of(static_cast<A>(scale), cols,
                                       [x](std::int64_t c) { return static_cast<A>(x[c]); });
 }
 

@@ -45,6 +45,18 @@ core::reproducible::row_total<core::arithmetic_t<In>> total_of_parts(
   return total.exponents.is_far ? plain_total(x, cols, scale) : total;
 }
 
+/// The state of a part of a row, by the parts of its segments; the plain way where they are no use.
+template <class In>
+exact_max_sum<core::arithmetic_t<In>> state_of_parts(const input_kernels& kernels, const In* x,
+                                                     std::int64_t cols, double scale,
+                                                     const reproducible_part* parts) {
+  using A = core::arithmetic_t<In>;
+  exact_max_sum<A> state;
+  kernels.reproducible_state(parts, segments_of(cols), scale, &state);
+  const bool is_near = core::reproducible::far_from<A> > std::fabs(state.max);
+  return is_near || state == exact_max_sum<A>{} ? state : plain_state(x, cols, scale);
+}
+
 /// One row, whose segments any thread may fold.
 template <class In>
 class reproducible_fold_of_row {
@@ -113,6 +125,10 @@ class reproducible_fold_of_row {
     return by_kernels_ ? total_of_parts(from_.kernels.input, x_, from_.x.cols, from_.scale, parts_)
                        : plain_total(x_, from_.x.cols, from_.scale);
   }
+  [[nodiscard]] exact_max_sum<A> state() const {
+    return by_kernels_ ? state_of_parts(from_.kernels.input, x_, from_.x.cols, from_.scale, parts_)
+                       : plain_state(x_, from_.x.cols, from_.scale);
+  }
 
  private:
   const source& from_;
@@ -141,9 +157,9 @@ void run_short_rows(std::uint64_t (*kernel)(const short_rows*), const source& fr
   }
 }
 
-/// A reduction: finish(r, total of row r).
+/// A reduction: finish(r, fold of row r).
 template <class In, class Finish>
-struct totals_job {
+struct reproducible_job {
   source from;
   const Finish& finish;
 
@@ -153,13 +169,13 @@ struct totals_job {
 
   class row {
    public:
-    row(const totals_job& job, const plan&, std::int64_t r, const row_memory& memory)
+    row(const reproducible_job& job, const plan&, std::int64_t r, const row_memory& memory)
         : job_(job), r_(r), fold_(job.from, r, memory, nullptr) {}
     void fold(std::int64_t segment) { fold_.fold(segment); }
-    void between() { job_.finish(r_, fold_.total()); }
+    void between() { job_.finish(r_, fold_); }
 
    private:
-    const totals_job& job_;
+    const reproducible_job& job_;
     std::int64_t r_;
     reproducible_fold_of_row<In> fold_;
   };
@@ -176,7 +192,9 @@ void for_each_total(executor& on, const const_matrix_ref& x, double scale, const
     }
     return;
   }
-  run_job(on, totals_job<In, Finish>{{on.kernels, x, scale, x.type}, finish});
+  const auto finish_total = [&](std::int64_t r, const auto& fold) { finish(r, fold.total()); };
+  run_job(on, reproducible_job<In, decltype(finish_total)>{{on.kernels, x, scale, x.type},
+                                                           finish_total});
 }
 
 }  // namespace host

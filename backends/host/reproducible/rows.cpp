@@ -141,8 +141,8 @@ void softmax_job<In>::short_rows(std::int64_t begin, std::int64_t end) const {
 }
 
 template <class In, class Finish>
-struct logsumexp_job : totals_job<In, Finish> {
-  using totals = totals_job<In, Finish>;
+struct logsumexp_job : reproducible_job<In, Finish> {
+  using totals = reproducible_job<In, Finish>;
   matrix_ref lse;  ///< one column
 
   [[nodiscard]] bool takes_short_rows() const {
@@ -194,13 +194,14 @@ void run_reproducible_softmax(executor& on, const core::row_problem& p) {
 void run_reproducible_logsumexp(executor& on, const core::row_problem& p) {
   core::with_real(p.x.type, [&](auto in) {
     using T = decltype(in);
-    const auto write = [&](std::int64_t r, const auto& total) {
+    const auto write_total = [&](std::int64_t r, const auto& total) {
       core::write_real(p.y.data, p.y.type, r * p.y.stride, total.lse);
     };
     if (p.x.rows == 0 || p.x.cols == 0) {
-      for_each_total<T>(on, p.x, p.scale, write);
+      for_each_total<T>(on, p.x, p.scale, write_total);
       return;
     }
+    const auto write = [&](std::int64_t r, const auto& fold) { write_total(r, fold.total()); };
     run_job(on,
             logsumexp_job<T, decltype(write)>{{{on.kernels, p.x, p.scale, p.y.type}, write}, p.y});
   });

@@ -1,28 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// Reproducible softmax_topk: the selection as it always is, then its elements' probabilities.
+#include <backends/host/reproducible/batches.hpp>
 #include <backends/host/reproducible/row.hpp>
-#include <backends/host/run.hpp>
 
 #include <core/typed_memory.hpp>
-
-#include <algorithm>
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
 namespace host {
 namespace {
-
-/// Rows [first, first + count) of a matrix.
-template <class Matrix>
-Matrix rows_of(Matrix m, std::int64_t first, std::int64_t count) {
-  if (m.data != nullptr) {
-    m.data = const_cast<std::byte*>(static_cast<const std::byte*>(m.data)) +
-             first * m.stride * static_cast<std::int64_t>(size_of(m.type));
-  }
-  m.rows = count;
-  return m;
-}
 
 template <class In>
 void write_row(const core::topk_problem& p, std::int64_t r,
@@ -47,20 +34,12 @@ void run_reproducible_topk(executor& on, const core::topk_problem& p) {
   if (p.empty()) {
     return;
   }
-  const std::int64_t row_bytes =
-      std::max<std::int64_t>(1, p.x.cols * static_cast<std::int64_t>(size_of(p.x.type)));
-  const std::int64_t batch = std::clamp<std::int64_t>(
-      static_cast<std::int64_t>(edited_rows{on}.batch_bytes()) / row_bytes, 1, p.x.rows);
-  for (std::int64_t first = 0; first < p.x.rows; first += batch) {
-    const std::int64_t count = std::min(batch, p.x.rows - first);
-    core::topk_problem rows = p;
-    rows.x = rows_of(p.x, first, count);
-    rows.indices = rows_of(p.indices, first, count);
-    rows.values = rows_of(p.values, first, count);
-    rows.probabilities = {};
-    rows.lse = {};
-    if (!rows.empty()) {
-      run_topk(on, rows);
+  in_batches(on, p, [&](std::int64_t first, const core::topk_problem& rows) {
+    core::topk_problem lists = rows;
+    lists.probabilities = {};
+    lists.lse = {};
+    if (!lists.empty()) {
+      run_topk(on, lists);
     }
     core::with_real(p.x.type, [&](auto in) {
       using T = decltype(in);
@@ -68,7 +47,7 @@ void run_reproducible_topk(executor& on, const core::topk_problem& p) {
         write_row<T>(p, first + r, total);
       });
     });
-  }
+  });
 }
 
 }  // namespace host

@@ -5,6 +5,7 @@
 
 #include "lanes.hpp"
 
+#include <core/exact_state.hpp>
 #include <core/problem.hpp>
 #include <core/real_types.hpp>
 #include <core/reproducible.hpp>
@@ -51,6 +52,43 @@ struct largest_monoid {
 };
 static_assert(core::monoid<largest_monoid<float>>);
 
+/// A row's largest element, of scaled ones, and the sum of its terms.
+template <class A>
+struct largest_and_sum {
+  A largest;
+  definition::exact_sum<A> sum;
+};
+
+/// frame_of(scale, largest): what the terms are of.
+template <class A, class Lanes, class T, class FrameOf>
+KOKKOS_FUNCTION largest_and_sum<A> sum_of_row(const Lanes& lanes, const T* row, std::int64_t cols,
+                                              A s, const FrameOf& frame_of) {
+  constexpr A infinity = std::numeric_limits<A>::infinity();
+  using largest = largest_monoid<A>;
+  const auto most =
+      lanes.template reduce<largest>(cols, [&](std::int64_t i, typename largest::value_type& all) {
+        all = largest::combine(all, {static_cast<A>(row[i]), s < 0, true});
+      });
+  const A x_most = most.any ? most.largest : s < 0 ? infinity : -infinity;
+  definition::exact_sum<A> sum;
+  if (definition::row_total<A>::kind_of(s, x_most) == definition::row_kind::ordinary) {
+    const definition::frame<A> exponents = frame_of(s, x_most);
+    const std::int32_t anchor = definition::anchor_of(definition::term_of(exponents(x_most)).n);
+    constexpr int columns = definition::packet_columns;
+    sum = lanes.template reduce<exact_sum_monoid<A>>(
+        (cols + columns - 1) / columns, [&](std::int64_t packet, definition::exact_sum<A>& all) {
+          definition::exponent<A> e[columns];
+          for (int i = 0; i < columns; ++i) {
+            const std::int64_t c = packet * columns + i;
+            e[i] = c < cols ? exponents(static_cast<A>(row[c]))
+                            : definition::exponent<A>{-infinity, A{0}};
+          }
+          definition::add_packet(e, anchor, all);
+        });
+  }
+  return {x_most, sum};
+}
+
 /// What is wanted of rows; null data is not.
 template <class T>
 struct reproducible_rows {
@@ -65,42 +103,26 @@ struct reproducible_rows {
   matrix_ref y = {};
   empty_row policy = empty_row::nan;
   bool log = false;
-  matrix_ref lse = {};  ///< [rows, 1]
+  matrix_ref lse = {};                       ///< [rows, 1]
+  const exact_max_sum<A>* states = nullptr;  ///< of the rows, if they are given
 
   template <class Lanes>
-  KOKKOS_FUNCTION definition::row_total<A> total_of(const Lanes& lanes, const T* row) const {
-    constexpr A infinity = std::numeric_limits<A>::infinity();
+  KOKKOS_FUNCTION definition::row_total<A> total_of(const Lanes& lanes, const T* row,
+                                                    std::int64_t r) const {
     const A s = static_cast<A>(scale);
-    using largest = largest_monoid<A>;
-    const auto most = lanes.template reduce<largest>(
-        whole.cols, [&](std::int64_t i, typename largest::value_type& all) {
-          all = largest::combine(all, {static_cast<A>(row[i]), s < 0, true});
-        });
-    const A x_most = most.any ? most.largest : s < 0 ? infinity : -infinity;
-    definition::exact_sum<A> sum;
-    if (definition::row_total<A>::kind_of(s, x_most) == definition::row_kind::ordinary) {
-      const auto exponents = definition::frame<A>::of(s, x_most);
-      const std::int32_t anchor = definition::anchor_of(definition::term_of(exponents(x_most)).n);
-      constexpr int columns = definition::packet_columns;
-      sum = lanes.template reduce<exact_sum_monoid<A>>(
-          (whole.cols + columns - 1) / columns,
-          [&](std::int64_t packet, definition::exact_sum<A>& all) {
-            definition::exponent<A> e[columns];
-            for (int i = 0; i < columns; ++i) {
-              const std::int64_t c = packet * columns + i;
-              e[i] = c < whole.cols ? exponents(static_cast<A>(row[c]))
-                                    : definition::exponent<A>{-infinity, A{0}};
-            }
-            definition::add_packet(e, anchor, all);
-          });
+    if (states != nullptr) {
+      return definition::total_of(s, states[r]);
     }
-    return definition::row_total<A>::of(s, x_most, sum);
+    const auto found = sum_of_row<A>(lanes, row, whole.cols, s, [](A by, A largest) {
+      return definition::frame<A>::of(by, largest);
+    });
+    return definition::row_total<A>::of(s, found.largest, found.sum);
   }
 
   template <class Lanes>
   KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t r) const {
     const T* const row = static_cast<const T*>(whole.data) + r * whole.stride;
-    const auto total = total_of(lanes, row);
+    const auto total = total_of(lanes, row, r);
     if (lanes.lane() == 0 && lse.data != nullptr) {
       core::write_real(lse.data, lse.type, r * lse.stride, total.lse);
     }
@@ -120,6 +142,37 @@ struct reproducible_rows {
                        : log                                        ? total.log_softmax(v)
                                                                     : total.softmax(v));
     });
+  }
+};
+
+/// States with exact sums.
+template <class T>
+struct exact_fold_rows {
+  using A = core::arithmetic_t<T>;
+  static constexpr int shared_bytes = 0;
+
+  core::fold_problem p;
+
+  template <class Lanes>
+  KOKKOS_FUNCTION void operator()(const Lanes& lanes, std::int64_t r) const {
+    const T* const row = static_cast<const T*>(p.x.data) + r * p.x.stride;
+    const A s = static_cast<A>(p.scale);
+    const auto found = sum_of_row<A>(lanes, row, p.x.cols, s, [](A by, A largest) {
+      return definition::state_frame(by, largest);
+    });
+    if (lanes.lane() == 0) {
+      static_cast<exact_max_sum<A>*>(p.partials.data)[r] =
+          definition::state_of(s, found.largest, found.sum);
+    }
+  }
+};
+
+template <class A>
+struct logsumexp_of_exact_states {
+  core::state_problem p;
+  KOKKOS_FUNCTION void operator()(std::int64_t r) const {
+    static_cast<A*>(p.lse.data)[r] =
+        definition::total_of(A{1}, static_cast<const exact_max_sum<A>*>(p.partials.data)[r]).lse;
   }
 };
 

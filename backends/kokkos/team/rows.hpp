@@ -141,12 +141,13 @@ struct fold_rows {
   }
 };
 
-template <class A>
+template <class Monoid>
 struct combine_states {
+  using state = typename Monoid::value_type;
   core::combine_problem p;
   KOKKOS_FUNCTION void operator()(std::int64_t r) const {
-    auto& into = static_cast<max_sum<A>*>(p.partials.data)[r];
-    into = core::max_sum_monoid<A>::combine(into, static_cast<const max_sum<A>*>(p.more.data)[r]);
+    auto& into = static_cast<state*>(p.partials.data)[r];
+    into = Monoid::combine(into, static_cast<const state*>(p.more.data)[r]);
   }
 };
 
