@@ -81,7 +81,7 @@ struct total_map {
     state.largest = largest;
     if (isfinite(core::reproducible::product(largest, scale))) {
       add_plainly(row_reader<In>::of(range.base + range.head, range.end - range.head),
-                  core::reproducible::frame<float>::of(scale, largest),
+                  core::reproducible::frame<float>::of(scale, largest), largest,
                   std::int64_t{own.number(0)} * block_columns, std::int64_t{count} * block_columns,
                   state.sum);
     }
