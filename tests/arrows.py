@@ -30,7 +30,7 @@ RULES = {
     "backends/gpu/scan": ["core", "include", *GPU_KERNELS],
     "backends/gpu/attention": ["core", "include", "backends/gpu/group", *GPU_KERNELS],
     "backends/gpu/reproducible": ["core", "include", "backends/gpu/group", "backends/gpu/job",
-                                  *GPU_KERNELS],
+                                 "backends/gpu/map", *GPU_KERNELS],
     "backends/gpu/sampling": ["core", "include", "backends/gpu/group", "backends/gpu/job",
                              "backends/gpu/reproducible", *GPU_KERNELS],
     "backends/cuda": ["core", "include", "backends/gpu"],

@@ -4,10 +4,10 @@
 /// that lanes of a warp, a block or a cluster's blocks hold in registers.
 #pragma once
 
-#include <gpu/job/reproducible_softmax.hpp>
 #include <gpu/map/by_lanes.hpp>
 #include <gpu/map/prefetch.hpp>
 #include <gpu/plan/constants.hpp>
+#include <gpu/reproducible/total_map.hpp>
 
 #include <cstddef>
 #include <cstdint>

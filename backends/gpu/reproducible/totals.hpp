@@ -8,8 +8,8 @@
 #include <gpu/group/integers.hpp>
 #include <gpu/job/row_source.hpp>
 #include <gpu/reproducible/packets.hpp>
+#include <gpu/reproducible/total_state.hpp>
 #include <gpu/row/row_chunks.hpp>
-#include <gpu/state/total_state.hpp>
 #include <gpu/uninitialised.hpp>
 
 #include <core/reproducible.hpp>

@@ -5,8 +5,8 @@
 #pragma once
 
 #include <gpu/group/integers.hpp>
+#include <gpu/reproducible/total_state.hpp>
 #include <gpu/row/tile.hpp>
-#include <gpu/state/total_state.hpp>
 
 #include <cstdint>
 

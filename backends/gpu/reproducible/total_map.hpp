@@ -7,8 +7,8 @@
 #include <gpu/job/row_source.hpp>
 #include <gpu/job/softmax.hpp>
 #include <gpu/reproducible/maps.hpp>
+#include <gpu/reproducible/term_tile.hpp>
 #include <gpu/reproducible/totals.hpp>
-#include <gpu/row/term_tile.hpp>
 
 #include <cstdint>
 
