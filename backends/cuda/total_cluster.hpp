@@ -13,7 +13,7 @@ inline namespace SOFTFOLD_BACKEND {
 #if SOFTFOLD_GPU_HOPPER
 
 template <int lanes, class Job, int V>
-__global__ void __launch_bounds__(most_sharers<Job, V>, resident_sharers<Job, V>)
+__global__ void __launch_bounds__((most_sharers<Job, V>), (resident_sharers<Job, V>))
     map_total_by_cluster(const Job job, int blocks, int part) {
   __shared__ shared_array<cluster_memory<total_state>, 2> exchanges;
   __shared__ row_memory<Job> memory;

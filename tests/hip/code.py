@@ -68,6 +68,8 @@ KINDS = {
     "total_by_warp": Kind(True, False, True, vectors=2, in_flight=0),
     "total_chunks": Kind(True, False, True, vectors=2, in_flight=0),
     "total_of_parts": Kind(False, False, True, vectors=1, in_flight=0, lds=5),
+    "map_totals_by_lanes": Kind(True, True, True),
+    "map_total_by_block": Kind(True, True, True),
     "totals_of_states": Kind(False, False, False, vectors=1, in_flight=0),
     "map_rows_by_total": Kind(True, True, False, vectors=1, in_flight=0),
     "map_chunks_by_total": Kind(True, True, False, vectors=4, in_flight=0),

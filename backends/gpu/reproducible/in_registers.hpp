@@ -17,7 +17,9 @@ inline namespace SOFTFOLD_BACKEND {
 
 template <class Job>
 struct row_memory {
-  fold_memory<total_state> states;
+  static constexpr int most_warps = row_threads / 32;
+
+  shared_array<total_state, most_warps> warps;
   shared_array<typename Job::result, 1> result;
 };
 
@@ -29,7 +31,7 @@ __device__ inline void map_row(const Job& job, Own& own, std::int64_t row, int b
                                const Combine& combine) {
   const auto find_result = [&](const total_state& warp, int look) {
     if (threadIdx.x % lanes == 0) {
-      memory.states.warps[threadIdx.x / lanes] = warp;
+      memory.warps[threadIdx.x / lanes] = warp;
     }
     if (look == 0) {
       prepare();
@@ -37,10 +39,10 @@ __device__ inline void map_row(const Job& job, Own& own, std::int64_t row, int b
     __syncthreads();
     // One warp combines, and divides in f64.
     if (threadIdx.x < lanes) {
-      const total_state whole = combine(
-          combine_up_to_lanes<lanes, true>(memory.states.warps.data(),
-                                           static_cast<int>(blockDim.x) / lanes, total_monoid()),
-          look);
+      const total_state whole =
+          combine(combine_up_to_lanes<lanes, true>(
+                      memory.warps.data(), static_cast<int>(blockDim.x) / lanes, total_monoid()),
+                  look);
       if (threadIdx.x == 0) {
         memory.result[0] = job.result_of(whole);
       }
@@ -60,7 +62,7 @@ __device__ inline void map_row(const Job& job, Own& own, std::int64_t row, int b
 
 /// A row by a block.
 template <int lanes, class Job, int V>
-__global__ void __launch_bounds__(most_sharers<Job, V>, least_resident(resident_sharers<Job, V>))
+__global__ void __launch_bounds__((most_sharers<Job, V>), least_resident(resident_sharers<Job, V>))
     map_total_by_block(const Job job) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();

@@ -9,6 +9,8 @@
 #include <gpu/row/tile.hpp>
 
 #include <cstdint>
+#include <type_traits>
+#include <utility>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
@@ -64,6 +66,13 @@ class term_function {
   float least_;
   std::int32_t anchor_;
 };
+
+/// Calls body with each number from 0 to count - 1 as a constant.
+template <int count, class Body>
+__device__ inline void for_each_number(const Body& body) {
+  [&]<int... i>(std::integer_sequence<int, i...>) { (body(std::integral_constant<int, i>()), ...); }
+  (std::make_integer_sequence<int, count>());
+}
 
 /// V vectors of a lane, number first + j * lanes for j in [0, V), of a range that begins at a
 /// packet, though not at a vector unless it is `plain`; see tile. `lanes` hold all of the range: 2
@@ -139,21 +148,20 @@ class term_tile : public tile<In, V, plain> {
     float sums[packets];
     float highest = 0;
     if constexpr (!plain) {
-      fill(0, term);
+      fill<0>(term);
     }
-#pragma unroll
-    for (int p = 0; p < packets; ++p) {
-      if (!plain && p > 0 && ballot(this->number(p * packet_lanes) < this->range_.size()) == 0) {
-        sums[p] = 0;  // of short rows
-        continue;
+    for_each_number<packets>([&](auto p) {
+      // None in short rows.
+      if (!plain && p() > 0 &&
+          ballot(this->number(p() * packet_lanes) < this->range_.size()) == 0) {
+        sums[p()] = 0;
+        return;
       }
-#pragma unroll
-      for (int j = p * packet_lanes; j < (p + 1) * packet_lanes; ++j) {
-        fill(plain ? j : j + 1, term);
-      }
-      sums[p] = plain ? packet(p) : packet_between<lanes>(p, count);
-      highest = fmaxf(highest, sums[p]);
-    }
+      for_each_number<packet_lanes>(
+          [&](auto v) { fill<p() * packet_lanes + v() + (plain ? 0 : 1)>(term); });
+      sums[p()] = plain ? packet<p()>() : packet_between<lanes, p()>(count);
+      highest = fmaxf(highest, sums[p()]);
+    });
     std::int32_t place = static_cast<std::int32_t>(__float_as_uint(highest) >> 28);
     place = highest_over_lanes(place, count);
     const auto at_place = [](int at) {
@@ -187,28 +195,28 @@ class term_tile : public tile<In, V, plain> {
 
   /// The terms of vector j. Vectors that are wholly outside, which most lanes have or have not,
   /// cost nothing.
-  template <class Term>
-  __device__ void fill(int j, const Term& term) {
-    if (j >= V) {
-      return;
-    }
-    const bool exists = this->number(j) < this->range_.size();
-    if (j == 0 || exists) {
+  template <int j, class Term>
+  __device__ void fill(const Term& term) {
+    if constexpr (j < V) {
+      const bool exists = this->number(j) < this->range_.size();
+      if (j == 0 || exists) {
 #pragma unroll
-      for (int i = 0; i < width; ++i) {
-        terms_[j * width + i] = term(this->element(j, i));
-      }
-    } else {
+        for (int i = 0; i < width; ++i) {
+          terms_[j * width + i] = term(this->element(j, i));
+        }
+      } else {
 #pragma unroll
-      for (int i = 0; i < width; ++i) {
-        terms_[j * width + i] = 0;
+        for (int i = 0; i < width; ++i) {
+          terms_[j * width + i] = 0;
+        }
       }
     }
   }
 
   /// The sum of this lane's packet number p, where packets begin with vectors: of f32 even lanes
   /// have those of the vectors 2 p, odd ones those of 2 p + 1.
-  __device__ float packet(int p) const {
+  template <int p>
+  __device__ float packet() const {
     if constexpr (packet_lanes == 1) {
       float t[8];
 #pragma unroll
@@ -234,12 +242,15 @@ class term_tile : public tile<In, V, plain> {
   /// The same where packets begin at element `head` of vectors: the next lane has the elements
   /// before that of its own vector. Terms may be added up from any place on, cyclically:
   /// sum_of_packet's pairs are those of half, then a quarter of them.
-  template <int lanes>
-  __device__ float packet_between(int p, int count) const {
+  template <int lanes, int p>
+  __device__ float packet_between(int count) const {
     const int head = this->range_.head;
     // Lane 0 has the vectors behind the last lane's.
     const auto ahead = [&](int j, int i) {
-      return this->first_ == 0 ? (j + 1 < V ? term(j + 1, i) : 0.0F) : term(j, i);
+      // Both first: no choice of a place, which would have all in memory.
+      const float own = term(j, i);
+      const float last = j + 1 < V ? term(j + 1 < V ? j + 1 : j, i) : 0.0F;
+      return this->first_ == 0 ? last : own;
     };
     const int next = (this->first_ + 1) & (count - 1);
     const auto from_lane = [&](float value, int lane) {  // of the `count` lanes
