@@ -7,11 +7,11 @@ list(TRANSFORM softfold_gpu_sources PREPEND "${CMAKE_CURRENT_LIST_DIR}/")
 list(TRANSFORM softfold_gpu_queue_sources PREPEND "${CMAKE_CURRENT_LIST_DIR}/")
 set(softfold_gpu_includes "${PROJECT_SOURCE_DIR}/backends")
 
-# softfold_gpu_kernels(RESULT EXTENSION MAPS): writes the kernels' translation units in a backend's
+# softfold_gpu_kernels(RESULT EXTENSION MAPS TOTALS): writes the kernels' translation units in a backend's
 # language, all but attention's, which are its own. MAPS: its headers of kernels that write a result
-# for each element. Each job has a unit for each element type: they compile side by side, and a
+# for each element. TOTALS: its header of those of reproducible rows. Each job has a unit for each element type: they compile side by side, and a
 # program's first call of a function loads little more than that function.
-function(softfold_gpu_kernels result extension maps)
+function(softfold_gpu_kernels result extension maps totals)
   set(units)
   macro(add_unit name content)
     set(unit "${CMAKE_CURRENT_BINARY_DIR}/kernels/${name}.${extension}")
@@ -25,7 +25,7 @@ function(softfold_gpu_kernels result extension maps)
     add_unit(topk_${type} "#include <gpu/topk.inl>\nSOFTFOLD_GPU_TOPK(${type});\n")
     add_unit(softmax_${type} "${maps}#include <gpu/softmax.inl>\nSOFTFOLD_GPU_SOFTMAX(${type});\n")
     add_unit(log_softmax_${type} "${maps}#include <gpu/softmax.inl>\nSOFTFOLD_GPU_LOG_SOFTMAX(${type});\n")
-    add_unit(reproducible_${type} "${maps}#include <gpu/exact_states.inl>\nSOFTFOLD_GPU_REPRODUCIBLE(${type});\nSOFTFOLD_GPU_EXACT_STATES(${type});\n")
+    add_unit(reproducible_${type} "#include <${totals}>\n#include <gpu/exact_states.inl>\nSOFTFOLD_GPU_REPRODUCIBLE(${type});\nSOFTFOLD_GPU_EXACT_STATES(${type});\n")
     add_unit(gradients_${type} "${maps}#include <gpu/gradients.inl>\nSOFTFOLD_GPU_GRADIENTS(${type});\n")
   endforeach()
   foreach(job IN ITEMS combine edit sample sample_parts scan verify)
