@@ -76,28 +76,12 @@ SOFTFOLD_HD inline row_total<A> total_of(A scale, const exact_max_sum<A>& s) {
   return row_total<A>::of_exponent(scale, largest_of(s), sum_of(s));
 }
 
-/// The plain way: x(column) of one part, from a multiple of packet_columns of its row on.
+/// Of a part of a row, the plain way.
 template <class A, class Row>
 SOFTFOLD_HD inline exact_max_sum<A> state_of(A scale, std::int64_t cols, const Row& x) {
-  constexpr A infinity = std::numeric_limits<A>::infinity();
-  A largest = scale < 0 ? infinity : -infinity;
-  for (std::int64_t c = 0; c < cols; ++c) {
-    const A element = x(c);
-    largest = is_larger(scale, element, largest) ? element : largest;
-  }
-  exact_sum<A> sum;
-  if (row_total<A>::kind_of(scale, largest) == row_kind::ordinary) {
-    const auto exponents = state_frame(scale, largest);
-    const std::int32_t anchor = anchor_of(term_of(exponents(largest)).n);
-    for (std::int64_t c = 0; c < cols; c += packet_columns) {
-      exponent<A> e[packet_columns];
-      for (int i = 0; i < packet_columns; ++i) {
-        e[i] = c + i < cols ? exponents(x(c + i)) : exponent<A>{-infinity, A{0}};
-      }
-      add_packet(e, anchor, sum);
-    }
-  }
-  return state_of(scale, largest, sum);
+  return fold_plainly(
+      scale, cols, x, [scale](A largest) { return state_frame(scale, largest); },
+      [scale](A largest, const exact_sum<A>& sum) { return state_of(scale, largest, sum); });
 }
 
 template <class A>

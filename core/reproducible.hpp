@@ -438,10 +438,12 @@ SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE bool is_larger(A scale, A x, A largest) {
   return largest == largest && (x != x || (scale < 0 ? x < largest : x > largest));
 }
 
-/// The plain way: two reads of one row, x(column) from a multiple of packet_columns on. The oracle
-/// of the tests, and what rows take that nothing quicker is for.
-template <class A, class Row>
-SOFTFOLD_HD inline row_total<A> total_of(A scale, std::int64_t cols, const Row& x) {
+/// The plain way: two reads of a part of a row, x(column) from a multiple of packet_columns on.
+/// `finish` makes the result of its largest element and the sum of its terms in the frame
+/// frame_of(largest). The oracle of the tests, and what rows take that nothing quicker is for.
+template <class A, class Row, class FrameOf, class Finish>
+SOFTFOLD_HD inline auto fold_plainly(A scale, std::int64_t cols, const Row& x,
+                                     const FrameOf& frame_of, const Finish& finish) {
   constexpr A infinity = std::numeric_limits<A>::infinity();
   A largest = scale < 0 ? infinity : -infinity;
   for (std::int64_t c = 0; c < cols; ++c) {
@@ -450,7 +452,7 @@ SOFTFOLD_HD inline row_total<A> total_of(A scale, std::int64_t cols, const Row& 
   }
   exact_sum<A> sum;
   if (row_total<A>::kind_of(scale, largest) == row_kind::ordinary) {
-    const auto exponents = frame<A>::of(scale, largest);
+    const frame<A> exponents = frame_of(largest);
     const std::int32_t anchor = anchor_of(term_of(exponents(largest)).n);
     for (std::int64_t c = 0; c < cols; c += packet_columns) {
       exponent<A> e[packet_columns];
@@ -460,7 +462,16 @@ SOFTFOLD_HD inline row_total<A> total_of(A scale, std::int64_t cols, const Row& 
       add_packet(e, anchor, sum);
     }
   }
-  return row_total<A>::of(scale, largest, sum);
+  return finish(largest, sum);
+}
+
+template <class A, class Row>
+SOFTFOLD_HD inline row_total<A> total_of(A scale, std::int64_t cols, const Row& x) {
+  return fold_plainly(
+      scale, cols, x, [scale](A largest) { return frame<A>::of(scale, largest); },
+      [scale](A largest, const exact_sum<A>& sum) {
+        return row_total<A>::of(scale, largest, sum);
+      });
 }
 
 // ---- Gradients.

@@ -122,6 +122,24 @@ TEST_CASE("where a row waits for its second look changes no bit") {
   }
 }
 
+TEST_CASE("reproducible rows are right by each plan, and a GPU's registers hold them by three") {
+  queue q(queue_options{.threads = 2, .numerics = numerics::reproducible});
+  const bool is_gpu = names_of(q)[0] == std::string_view("lanes");
+  for (const std::int64_t cols : {700, 701, 12000}) {
+    problem<float> p({9, cols, distribution::normal, 1, 0, 0, 93000});
+    for (const std::string_view name : names_of(q)) {
+      CAPTURE(name);
+      CAPTURE(cols);
+      force_plan(q, std::string(name).c_str());
+      check_softmax<float>(q, p);
+      const bool holds = name == "block" || name == "cluster" || (name == "lanes" && cols < 1024);
+      if (is_gpu && holds && !is_absent(q, name)) {
+        CHECK(core::has_plan_name(last_plan(q), name));
+      }
+    }
+  }
+}
+
 TEST_CASE("the environment names one for the queues made after it") {
   queue before;
   REQUIRE_FALSE(names_of(before).empty());

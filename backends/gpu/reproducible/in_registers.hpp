@@ -20,7 +20,7 @@ struct row_memory {
   static constexpr int most_warps = row_threads / 32;
 
   shared_array<total_state, most_warps> warps;
-  shared_array<typename Job::result, 1> result;
+  shared_array<typename Job::total, 1> total;
 };
 
 /// A row of which the calling warp holds `own`, by all threads. combine(state, look), by a block's
@@ -29,7 +29,7 @@ template <int lanes, class Job, class Own, class Prepare, class Combine>
 __device__ inline void map_row(const Job& job, Own& own, std::int64_t row, int blocks,
                                row_memory<Job>& memory, const Prepare& prepare,
                                const Combine& combine) {
-  const auto find_result = [&](const total_state& warp, int look) {
+  const auto find_total = [&](const total_state& warp, int look) {
     if (threadIdx.x % lanes == 0) {
       memory.warps[threadIdx.x / lanes] = warp;
     }
@@ -44,20 +44,20 @@ __device__ inline void map_row(const Job& job, Own& own, std::int64_t row, int b
                       memory.warps.data(), static_cast<int>(blockDim.x) / lanes, total_monoid()),
                   look);
       if (threadIdx.x == 0) {
-        memory.result[0] = job.result_of(whole);
+        memory.total[0] = job.total_of(whole);
       }
     }
     __syncthreads();
   };
-  find_result(job.template fold<lanes>(own, lanes), 0);
-  const bool is_far = job.is_far(memory.result[0].largest);
-  if (is_far) {
-    find_result(job.fold_again(own, lanes, memory.result[0].largest), 1);
+  find_total(job.template fold<lanes>(own, lanes), 0);
+  const auto exponents = memory.total[0].exponents;
+  if (exponents.is_far) {
+    find_total(job.fold_again(own, lanes, exponents.origin), 1);
   }
   const auto& range = own.range();
   prefetch_successor(range.base, range.size(), row, blocks, job.source);
   job.template write<true>(own, job.y + row * job.y_stride + (range.base - job.source.row(row)),
-                           memory.result[0], is_far);
+                           memory.total[0], exponents.is_far);
 }
 
 /// A row by a block.
@@ -104,14 +104,14 @@ __global__ void __launch_bounds__(256, least_resident(totals_resident<Job, V>))
   if (any_far) {
     state = job.fold_again(own, row_lanes, state.largest);
   }
-  const auto result = job.result_of(state);
+  const auto total = job.total_of(state);
   In* const to = job.y + row * job.y_stride - range.head;
   if constexpr (staged) {
     In* const first = job.y + ((thread - threadIdx.x) >> row_shift) * job.y_stride;
     const auto skew = reinterpret_cast<std::uintptr_t>(first) % vector_bytes / sizeof(In);
     auto* const stage = reinterpret_cast<block16*>(dynamic_shared_memory());
     if (exists) {
-      job.template write<false>(own, reinterpret_cast<In*>(stage) + skew + (to - first), result,
+      job.template write<false>(own, reinterpret_cast<In*>(stage) + skew + (to - first), total,
                                 any_far);
     }
     __syncthreads();
@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(256, least_resident(totals_resident<Job, V>))
     const int n = static_cast<int>(blockDim.x >> row_shift) * static_cast<int>(job.source.cols);
     write_staged(first, stage, rest < n ? static_cast<int>(rest) : n);
   } else if (exists) {
-    job.template write<true>(own, to, result, any_far);
+    job.template write<true>(own, to, total, any_far);
   }
 }
 

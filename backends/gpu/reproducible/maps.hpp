@@ -5,6 +5,7 @@
 #pragma once
 
 #include <gpu/job/row_source.hpp>
+#include <gpu/reproducible/packets.hpp>
 #include <gpu/row/row_reader.hpp>
 #include <gpu/row/tile.hpp>
 
@@ -39,14 +40,7 @@ class near_function {
     if constexpr (log) {
       return (z - total_.log_high) + (lost - total_.log_low);
     }
-    const float clamped = fmaxf(z, lowest_);
-    const float shifted = fmaf(clamped, format::log2_e, magic_);
-    float rest = fmaf(shifted - magic_, -format::ln2, clamped);
-    if constexpr (scaled) {
-      rest += lost;
-    }
-    const float w = __uint_as_float(__float_as_uint(core::reproducible::polynomial(rest)) +
-                                    (__float_as_uint(shifted) << format::digits));
+    const float w = shifted_term<scaled>(fmaxf(z, lowest_), lost, magic_);
     return fmaf(w, total_.high, core::reproducible::product(w, total_.low));
   }
 

@@ -33,6 +33,42 @@ struct ordered_scale {
   }
 };
 
+/// p 2^(n + k) of exp(z + lost), about p 2^n: k is what `magic` has beyond the format's. Of z that
+/// leave it normal. `has_lost`: lost is not 0.
+template <bool has_lost>
+__device__ inline float shifted_term(float z, float lost, float magic) {
+  using format = core::reproducible::format<float>;
+  const float shifted = fmaf(z, format::log2_e, magic);
+  float rest = fmaf(shifted - magic, -format::ln2, z);
+  if constexpr (has_lost) {
+    rest += lost;
+  }
+  return __uint_as_float(__float_as_uint(core::reproducible::polynomial(rest)) +
+                         (__float_as_uint(shifted) << format::digits));
+}
+
+/// Below the anchors of all elements that have terms.
+inline constexpr std::int32_t lowest_anchor = -5944;
+/// A term's biased exponent over 32 is its place over this less the anchor.
+inline constexpr int place_of_anchor =
+    (core::reproducible::bias_of<float> + core::reproducible::format<float>::raised) / 32;
+/// The least number of a place, of numbers that are no less than 0.
+__device__ inline float at_place(int place) {
+  return __uint_as_float(static_cast<std::uint32_t>(place) << 28);
+}
+__device__ inline int place_of(float packet) {
+  return static_cast<int>(__float_as_uint(packet) >> 28);
+}
+/// Adds a packet's sum to the word of its place; words[1] is with words[0], see
+/// add_product_where.
+__device__ inline void deposit(float packet, const float (&least)[3], std::uint64_t (&words)[3]) {
+  using format = core::reproducible::format<float>;
+  constexpr std::uint32_t one = 1U << format::digits;
+  const std::uint32_t bits = __float_as_uint(packet);
+  add_product_where(words, packet, least, (bits & (one - 1)) | one,
+                    1U << (bits >> format::digits & 31U));
+}
+
 template <class In, bool scaled>
 class packet_thread {
   using format = core::reproducible::format<float>;
@@ -80,13 +116,13 @@ class packet_thread {
       highest = fmaxf(highest, packets[a]);
     }
     if (highest >= next_) {
-      const auto place = static_cast<int>(__float_as_uint(highest) >> 28);
+      const int place = place_of(highest);
       shift(place - place_);
       set_place(place);
     }
 #pragma unroll
     for (int a = 0; a < blocks; ++a) {
-      deposit(packets[a]);
+      deposit(packets[a], least_, sums_);
     }
   }
   __device__ void carry() {
@@ -117,17 +153,9 @@ class packet_thread {
   }
 
  private:
-  /// A term's biased exponent over 32 is its place over this less the anchor.
-  static constexpr int place_of_anchor = (core::reproducible::bias_of<float> + format::raised) / 32;
   /// That of the largest packet's sum at least: the largest term's is in [1/2, 2^32).
   static constexpr int lowest_place = place_of_anchor - 1;
-  /// Below those of all elements that have terms.
-  static constexpr std::int32_t lowest_anchor = -5944;
-
   [[nodiscard]] __device__ std::int32_t top() const { return place_ - place_of_anchor + anchor_; }
-  __device__ static float at_place(int place) {
-    return __uint_as_float(static_cast<std::uint32_t>(place) << 28);
-  }
   __device__ void set_anchor(std::int32_t anchor) {
     anchor_ = anchor;
     const auto n = static_cast<float>(32 * anchor);
@@ -180,20 +208,7 @@ class packet_thread {
       z = core::reproducible::product(x, scale_.size);
       lost = z > lowest_ ? fmaf(x, scale_.size, -z) : 0;
     }
-    z = fmaxf(z, lowest_);
-    const float shifted = fmaf(z, format::log2_e, magic_);
-    float rest = fmaf(shifted - magic_, -format::ln2, z);
-    if constexpr (scaled) {
-      rest += lost;
-    }
-    return __uint_as_float(__float_as_uint(core::reproducible::polynomial(rest)) +
-                           (__float_as_uint(shifted) << format::digits));
-  }
-  __device__ void deposit(float packet) {
-    constexpr std::uint32_t one = 1U << format::digits;
-    const std::uint32_t bits = __float_as_uint(packet);
-    add_product_where(sums_, packet, least_, (bits & (one - 1)) | one,
-                      1U << (bits >> format::digits & 31U));
+    return shifted_term<scaled>(fmaxf(z, lowest_), lost, magic_);
   }
   [[nodiscard]] __device__ float ordered(const column_block<In>& block, int i,
                                          std::int64_t left) const {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// A thread's share of a plain range and, where there are registers for them, its elements' terms:
-/// core/reproducible.hpp's, relative to an anchor.
+/// A lane's share of a part of a row, its elements' terms, which are core/reproducible.hpp's
+/// relative to an anchor, and what they add up to.
 #pragma once
 
 #include <gpu/group/integers.hpp>
+#include <gpu/reproducible/packets.hpp>
 #include <gpu/reproducible/total_state.hpp>
 #include <gpu/row/tile.hpp>
 
@@ -33,36 +34,21 @@ class term_function {
                                                            : 0;
     const auto from = static_cast<float>(32 * anchor_);
     magic_ = format::magic + (format::raised - from);
-    lowest_ = (from - 185) * format::ln2;
-    least_ = scaled ? lowest_ / scale : lowest_;
+    const float lowest = (from - 185) * format::ln2;
+    least_ = scaled ? lowest / scale : lowest;
   }
   [[nodiscard]] __device__ std::int32_t anchor() const { return anchor_; }
 
   /// What is too far below the anchor becomes some number of no account.
   __device__ float operator()(float x) const {
     const float least = fmaxf(x, least_);
-    float rest = 0;
-    float shifted = 0;
-    if constexpr (scaled) {
-      const float z = core::reproducible::product(least, scale_);
-      const float lost = fmaf(least, scale_, -z);
-      shifted = fmaf(z, format::log2_e, magic_);
-      rest = fmaf(shifted - magic_, -format::ln2, z) + lost;
-    } else {
-      shifted = fmaf(least, format::log2_e, magic_);
-      rest = fmaf(shifted - magic_, -format::ln2, least);
-    }
-    return __uint_as_float(__float_as_uint(core::reproducible::polynomial(rest)) +
-                           (__float_as_uint(shifted) << format::digits));
+    const float z = scaled ? core::reproducible::product(least, scale_) : least;
+    return shifted_term<scaled>(z, scaled ? fmaf(least, scale_, -z) : 0.0F, magic_);
   }
 
  private:
-  /// Below those of all elements that have terms.
-  static constexpr std::int32_t lowest_anchor = -5944;
-
   float scale_;
   float magic_;
-  float lowest_;
   float least_;
   std::int32_t anchor_;
 };
@@ -98,6 +84,7 @@ class term_tile : public tile<In, V, plain> {
     const term_function<!plain> term(largest, scale);
     return sum_of_terms<lanes>(largest, term.anchor(), count, [&](float x) { return term(x); });
   }
+
   /// Writes the values of all elements, which are read again, for this takes much code an element;
   /// `to` corresponds to the range's base.
   template <class Value>
@@ -140,9 +127,6 @@ class term_tile : public tile<In, V, plain> {
   template <int lanes, class Term>
   __device__ total_state sum_of_terms(float largest, std::int32_t anchor, int count,
                                       const Term& term) {
-    using format = core::reproducible::format<float>;
-    // A term's biased exponent over 32 is its place over this less the anchor.
-    constexpr int place_of_anchor = (core::reproducible::bias_of<float> + format::raised) / 32;
     anchor_ = anchor;
     constexpr int packets = V / packet_lanes;
     float sums[packets];
@@ -162,19 +146,12 @@ class term_tile : public tile<In, V, plain> {
       sums[p()] = plain ? packet<p()>() : packet_between<lanes, p()>(count);
       highest = fmaxf(highest, sums[p()]);
     });
-    std::int32_t place = static_cast<std::int32_t>(__float_as_uint(highest) >> 28);
-    place = highest_over_lanes(place, count);
-    const auto at_place = [](int at) {
-      return __uint_as_float(static_cast<std::uint32_t>(at) << 28);
-    };
+    const std::int32_t place = highest_over_lanes(place_of(highest), count);
     const float least[3] = {at_place(place), at_place(place - 1), at_place(place - 2)};
-    std::uint64_t words[3] = {};  // the second with the first
+    std::uint64_t words[3] = {};
 #pragma unroll
     for (int p = 0; p < packets; ++p) {
-      constexpr std::uint32_t one = 1U << format::digits;
-      const std::uint32_t bits = __float_as_uint(sums[p]);
-      add_product_where(words, sums[p], least, (bits & (one - 1)) | one,
-                        1U << (bits >> format::digits & 31U));
+      deposit(sums[p], least, words);
     }
     words[1] -= words[0];
     static_assert(packets * lanes <= 512);  // whose sum has 64 bits

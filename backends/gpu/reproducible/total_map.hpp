@@ -27,10 +27,6 @@ struct total_map {
   template <int V>
   using held = term_tile<In, V, plain>;
 
-  struct result : total {
-    float largest;
-  };
-
   static constexpr bool keeps = keep && !log;
   /// Whether there are kernels for rows of lanes, or a block with 4 vectors a thread; and for
   /// longer ones.
@@ -68,9 +64,7 @@ struct total_map {
   }
   /// Rows far from 0 are folded a second time, when their largest element is known.
   [[nodiscard]] __device__ bool is_far(float largest) const {
-    const float z = core::reproducible::product(largest, scale);
-    constexpr float far = core::reproducible::far_from<float>;
-    return (z >= far || z <= -far) && isfinite(z);
+    return is_ordinary(largest) && core::reproducible::frame<float>::of(scale, largest).is_far;
   }
   /// The same of elements that are read again, by core/reproducible.hpp's own code; what was held
   /// is dropped. Of a row near 0 it is what it was.
@@ -79,7 +73,7 @@ struct total_map {
     const auto& range = own.range();
     total_state state;
     state.largest = largest;
-    if (isfinite(core::reproducible::product(largest, scale))) {
+    if (is_ordinary(largest)) {
       add_plainly(row_reader<In>::of(range.base + range.head, range.end - range.head),
                   core::reproducible::frame<float>::of(scale, largest), largest,
                   std::int64_t{own.number(0)} * block_columns, std::int64_t{count} * block_columns,
@@ -89,14 +83,14 @@ struct total_map {
     return combine_over_lanes(count, total_monoid(), [&](const auto& f) { f(state); });
   }
 
-  [[nodiscard]] __device__ result result_of(const total_state& whole) const {
-    return {total::of(scale, whole.largest, whole.sum), whole.largest};
+  [[nodiscard]] __device__ total total_of(const total_state& whole) const {
+    return total::of(scale, whole.largest, whole.sum);
   }
 
   /// `to` corresponds to the base of what is held, in global memory if `global`; `dropped`: of what
   /// was held.
   template <bool global, int V>
-  __device__ void write(const held<V>& own, In* to, const result& row, bool dropped) const {
+  __device__ void write(const held<V>& own, In* to, const total& row, bool dropped) const {
     if (row.kind != core::reproducible::row_kind::ordinary) {
       const block16 same = repeated(result_of_row<log, In>(row, empty_is_zero));
       own.template store<global>(to, [&](int, int) { return same; });
@@ -112,9 +106,12 @@ struct total_map {
   }
 
  private:
+  [[nodiscard]] __device__ bool is_ordinary(float largest) const {
+    return total::kind_of(scale, largest) == core::reproducible::row_kind::ordinary;
+  }
   /// Terms times a power of two, which changes nothing, are those of the row's results.
   template <bool global, int V>
-  __device__ static void write_terms(held<V> own, In* to, const result& row) {
+  __device__ static void write_terms(held<V> own, In* to, const total& row) {
     using format = core::reproducible::format<float>;
     auto power = static_cast<std::int32_t>(
         static_cast<float>(32 * own.anchor() - format::raised + total::spare_power) - row.n);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// A row's total on the device, of f32 arithmetic: the largest element, not yet scaled, and
-/// core/reproducible.hpp's exact sum. States combine in any order to the same bits.
+/// What totals are made of: the largest element of a part of a row, not yet scaled, and
+/// core/reproducible.hpp's exact sum of its terms. Parts combine in any order to the same bits.
 #pragma once
 
 #include <gpu/group/combine.hpp>
@@ -16,10 +16,14 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-struct total_state {
-  float largest = -infinity<float>;  ///< of elements with a positive scale; NaN if there is one
-  core::reproducible::exact_sum<float> sum;
+template <class A>
+struct part_total {
+  A largest = -infinity<A>;  ///< in the order of scaled elements; NaN if there is one
+  core::reproducible::exact_sum<A> sum;
 };
+
+/// Of rows of f32 arithmetic with a scale above 0.
+using total_state = part_total<float>;
 
 struct total_monoid {
   using value_type = total_state;

@@ -20,13 +20,6 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// Of a part of a row.
-template <class A>
-struct part_total {
-  A largest;  ///< in the order of scaled elements, but as it is; NaN if there is one
-  core::reproducible::exact_sum<A> sum;
-};
-
 template <class A>
 struct total_memory {
   static constexpr int most_warps = reader_threads / 32;
@@ -57,11 +50,7 @@ __device__ inline A max_of_block(A own, total_memory<A>& memory) {
 template <class A>
 __device__ inline core::reproducible::exact_sum<A> sum_over_lanes(
     core::reproducible::exact_sum<A> own, int members, int from) {
-  std::int32_t top = own.top;
-  for (int mask = members / 2; mask > 0; mask /= 2) {
-    const std::int32_t other = shuffle_xor(top, mask);
-    top = top < other ? other : top;
-  }
+  const std::int32_t top = highest_over_lanes(own.top, members);
   own.raise(top);
   own.top = shuffle(top, from);
 #pragma unroll
