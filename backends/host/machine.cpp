@@ -3,7 +3,7 @@
 
 #include <softfold/error.hpp>
 
-#if defined(SOFTFOLD_HAS_AVX2)
+#if defined(SOFTFOLD_HAS_AVX2) || defined(SOFTFOLD_HAS_AMX)
 #include <cpuid.h>
 #endif
 #if defined(SOFTFOLD_HAS_AMX)
