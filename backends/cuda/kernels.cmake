@@ -47,6 +47,19 @@ function(softfold_cuda_groups target)
   target_sources(${target} PRIVATE $<TARGET_OBJECTS:${groups}>)
 endfunction()
 
+# A target's property says for which architectures; here each unit's options do.
+function(softfold_cuda_architectures_by_type target)
+  set_target_properties(${target} PROPERTIES CUDA_ARCHITECTURES OFF)
+  foreach(unit IN LISTS ARGN)
+    softfold_architectures_of(architectures ${unit} ${CMAKE_CUDA_ARCHITECTURES})
+    list(TRANSFORM architectures REPLACE "^([0-9]+)-real$"
+         "--generate-code=arch=compute_\\1,code=sm_\\1")
+    if(unit MATCHES "[.]cu$")
+      set_source_files_properties(${unit} PROPERTIES COMPILE_OPTIONS "${architectures}")
+    endif()
+  endforeach()
+endfunction()
+
 macro(softfold_cuda_kernels target)
   check_language(CUDA)
   if(NOT CMAKE_CUDA_COMPILER)
@@ -70,6 +83,9 @@ macro(softfold_cuda_kernels target)
   endif()
   set_target_properties(${target} PROPERTIES CUDA_ARCHITECTURES "${CMAKE_CUDA_ARCHITECTURES}"
                                              CUDA_VISIBILITY_PRESET hidden)
+  if(SOFTFOLD_ARCHITECTURES_BY_TYPE)
+    softfold_cuda_architectures_by_type(${target} ${softfold_cuda_units} ${softfold_cuda_sources})
+  endif()
   target_link_libraries(${target} PRIVATE CUDA::cudart)
   softfold_cuda_groups(${target})
   set_property(GLOBAL APPEND PROPERTY SOFTFOLD_KERNELS_NEED CUDAToolkit)  # of a static library

@@ -9,8 +9,9 @@ set(softfold_gpu_includes "${PROJECT_SOURCE_DIR}/backends")
 
 # softfold_gpu_kernels(RESULT EXTENSION MAPS TOTALS): writes the kernels' translation units in a backend's
 # language, all but attention's, which are its own. MAPS: its headers of kernels that write a result
-# for each element. TOTALS: its header of those of reproducible rows. Each job has a unit for each element type: they compile side by side, and a
-# program's first call of a function loads little more than that function.
+# for each element. TOTALS: its header of those of reproducible rows. Each job has a unit for each
+# element type: they compile side by side, and a program's first call of a function loads little more
+# than that function.
 function(softfold_gpu_kernels result extension maps totals)
   set(units)
   macro(add_unit name content)
@@ -32,4 +33,21 @@ function(softfold_gpu_kernels result extension maps totals)
     add_unit(${job} "#include <gpu/${job}.inl>\n")
   endforeach()
   set(${result} ${units} PARENT_SCOPE)
+endfunction()
+
+option(SOFTFOLD_ARCHITECTURES_BY_TYPE
+       "For tests of the compiled code: kernels of half and double for the first architecture alone, those of float and bfloat16 for the others"
+       OFF)
+mark_as_advanced(SOFTFOLD_ARCHITECTURES_BY_TYPE)
+
+# softfold_architectures_of(RESULT UNIT architectures...): those that a unit of kernels is compiled for.
+function(softfold_architectures_of result unit)
+  set(architectures ${ARGN})
+  if(SOFTFOLD_ARCHITECTURES_BY_TYPE AND unit MATCHES "_(float|double|half|bfloat16)[.]")
+    list(POP_FRONT architectures first)
+    if(unit MATCHES "_(double|half)[.]")
+      set(architectures ${first})
+    endif()
+  endif()
+  set(${result} ${architectures} PARENT_SCOPE)
 endfunction()

@@ -23,11 +23,10 @@ macro(softfold_hip_kernels target)
   target_link_libraries(${target} PRIVATE hip::host)
   set_property(GLOBAL APPEND PROPERTY SOFTFOLD_KERNELS_NEED hip)  # of a static library
   set_property(GLOBAL APPEND PROPERTY SOFTFOLD_PC_LIBS -lamdhip64)
-  list(TRANSFORM SOFTFOLD_HIP_ARCHITECTURES PREPEND --offload-arch= OUTPUT_VARIABLE softfold_hip_targets)
   if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     # The kernels by the C++ compiler itself. It finds the parts of ROCm where AMD installs them; Debian
     # has its own directories.
-    set(softfold_hip_options -x hip ${softfold_hip_targets} ${softfold_hip_kernel_options})
+    set(softfold_hip_options -x hip ${softfold_hip_kernel_options})
     if(NOT CMAKE_CXX_COMPILER MATCHES "hipcc[^/]*$")
       # As by hipcc, without function calls, whose stack would be in memory.
       list(APPEND softfold_hip_options -mllvm -amdgpu-early-inline-all=true
@@ -42,8 +41,12 @@ macro(softfold_hip_kernels target)
     endif()
     cmake_path(GET hip_INCLUDE_DIRS PARENT_PATH softfold_hip_prefix)
     list(APPEND softfold_hip_options "--rocm-path=${softfold_hip_prefix}" --hip-version=${hip_VERSION})
-    set_source_files_properties(${softfold_hip_kernel_sources} PROPERTIES
-      LANGUAGE CXX COMPILE_OPTIONS "${softfold_hip_options}")
+    foreach(unit IN LISTS softfold_hip_kernel_sources)
+      softfold_architectures_of(softfold_hip_targets ${unit} ${SOFTFOLD_HIP_ARCHITECTURES})
+      list(TRANSFORM softfold_hip_targets PREPEND --offload-arch=)
+      set_source_files_properties(${unit} PROPERTIES
+        LANGUAGE CXX COMPILE_OPTIONS "${softfold_hip_options};${softfold_hip_targets}")
+    endforeach()
   else()
     include(CheckLanguage)
     check_language(HIP)
