@@ -40,6 +40,27 @@ TEST_CASE("whether rows are short depends on their length only") {
   }
 }
 
+TEST_CASE("of reproducible rows more are short, but where f32 results stand behind") {
+  const std::int64_t cols = 64 * baseline_kernels.lanes_f32;
+  const auto are_short = [](std::int64_t rows, std::int64_t columns, std::int64_t output_bytes) {
+    const shape of = {.rows = rows,
+                      .cols = columns,
+                      .input_bytes = output_bytes,
+                      .output_bytes = output_bytes,
+                      .arithmetic_bytes = 4,
+                      .in_place = false,
+                      .keeps = output_bytes != 0,
+                      .short_vectors = 64};
+    return choose_plan(of, small_caches, 1, baseline_kernels).short_rows;
+  };
+  CHECK(are_short(16, cols, 4));
+  CHECK_FALSE(are_short(16, cols + 1, 4));
+  CHECK_FALSE(are_short(100000, cols, 4));
+  CHECK(are_short(100000, short_row_vectors * baseline_kernels.lanes_f32, 4));
+  CHECK(are_short(100000, cols, 2));
+  CHECK(are_short(100000, cols, 0));
+}
+
 TEST_CASE("one thread, or little work, is not spread") {
   CHECK(plan_for(100000, 1000, 1).over == spread::serial);
   CHECK(plan_for(4, 1000, 8).over == spread::serial);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Reproducible rows of at most short_row_vectors vectors, as many at a time as a vector has
-/// lanes: what a row's digits become is computed for all of them at once, a lane for each.
+/// Reproducible rows of up to short_reproducible_row_vectors vectors, as many at a time as a vector
+/// has lanes, or as have room for their terms in the first-level cache: what a row's digits become
+/// is computed for all of them at once, a lane for each.
 ///
 /// Only rows near zero, whose anchor is 0 and whose sums have digits of its place and the next one;
 /// the others are left to the caller.
@@ -12,6 +13,7 @@
 #include <backends/host/kernels/short_rows.hpp>
 #include <backends/host/kernels/vector_logarithm.hpp>
 
+#include <algorithm>
 #include <type_traits>
 
 namespace softfold {
@@ -50,7 +52,12 @@ class reproducible_short_rows {
   static constexpr auto at_once = static_cast<unsigned>(V::lanes);
   static constexpr auto half = static_cast<unsigned>(D::lanes);
   static constexpr std::int64_t block_columns = block_vectors * V::lanes;
-  static constexpr std::int64_t kept_columns = short_row_vectors * V::lanes;
+  static constexpr bool keeps = result == short_result::softmax;
+  /// Terms that are kept: of as many rows as there are lanes, or of at least four.
+  static constexpr std::int64_t kept_terms =
+      V::lanes * std::max(short_row_vectors * V::lanes, 4 * short_reproducible_row_vectors);
+  /// A packet's digits in a word are below 2^55, and so many packets' below 2^64.
+  static_assert(short_reproducible_sum_vectors * V::lanes <= 512 * 8);
 
  public:
   explicit SOFTFOLD_INLINE reproducible_short_rows(const short_rows& rows)
@@ -58,13 +65,19 @@ class reproducible_short_rows {
         scale_(static_cast<float>(rows.scale)),
         highest_(highest_element<float, scaled>(0, static_cast<float>(rows.scale))),
         lowest_(highest_element<float, scaled>(-1, static_cast<float>(rows.scale))),
-        of_(static_cast<float>(rows.scale), 0, held_exponent<float>, depth_of_terms<float>) {}
+        of_(static_cast<float>(rows.scale), 0, held_exponent<float>, depth_of_terms<float>),
+        kept_columns_((rows.cols + block_columns - 1) / block_columns * block_columns) {}
 
-  /// A bit for each of the rows from `first` on, at most as many as a vector has lanes, that is
-  /// left.
+  /// Rows at once.
+  [[nodiscard]] SOFTFOLD_INLINE std::int64_t step() const {
+    const std::int64_t room = kept_terms / kept_columns_;
+    return keeps && room < V::lanes ? room : V::lanes;
+  }
+
+  /// A bit for each of the step() rows from `first` on that is left.
   SOFTFOLD_INLINE unsigned write(std::int64_t first) {
     const std::int64_t rest = rows_.rows - first;
-    const int count = rest < V::lanes ? static_cast<int>(rest) : V::lanes;
+    const int count = static_cast<int>(rest < step() ? rest : step());
     unsigned done = 0;
     for (int i = 0; i < count; ++i) {
       done |= fold(row(first + i), static_cast<unsigned>(i)) ? 1U << i : 0U;
@@ -131,6 +144,7 @@ class reproducible_short_rows {
     for (unsigned k = 0; k < count; ++k) {
       const std::int64_t at = column + static_cast<int>(k) * V::lanes;
       const std::int64_t rest = rows_.cols - at;
+      prefetch_ahead(x + at);
       terms[k] = rest >= V::lanes ? V::load(x + at)
                  : rest > 0       ? V::load(x + at, static_cast<int>(rest), V(-infinity<float>))
                                   : V(-infinity<float>);
@@ -141,8 +155,8 @@ class reproducible_short_rows {
 #pragma GCC unroll 4
     for (unsigned k = 0; k < count; ++k) {
       v[k] = terms[k];
-      if constexpr (result == short_result::softmax) {
-        terms[k].store(kept_ + number * kept_columns + column + static_cast<int>(k) * V::lanes);
+      if constexpr (keeps) {
+        terms[k].store(kept_ + number * kept_columns_ + column + static_cast<int>(k) * V::lanes);
       }
     }
   }
@@ -211,13 +225,24 @@ class reproducible_short_rows {
     Out* const y = static_cast<Out*>(rows_.y) + r * rows_.y_stride;
     if constexpr (result == short_result::logsumexp) {
       *y = log_high_[i];
-    } else if constexpr (result == short_result::softmax) {
+    } else if (rows_.stream) {
+      write_past_caches(row(r), i, y);
+    } else {
+      write_to(row(r), i, {y});
+    }
+  }
+  /// Apart: it would take registers from the usual way.
+  __attribute__((noinline)) void write_past_caches(const T* x, unsigned i, Out* y) const {
+    write_to(x, i, {y, true});
+  }
+  SOFTFOLD_INLINE void write_to(const T* x, unsigned i, destination y) const {
+    if constexpr (keeps) {
       const reproducible_scaling scaling = {.power = powers_[i], .high = high_[i], .low = low_[i]};
-      reproducible_output<T, Out>::scaled(kept_ + i * kept_columns, rows_.cols, &scaling, {y});
+      reproducible_output<T, Out>::scaled(kept_ + i * kept_columns_, rows_.cols, &scaling, y);
     } else {
       const reproducible_row known = {
           .scale = rows_.scale, .log_high = log_high_[i], .log_low = log_low_[i]};
-      reproducible_output<T, Out>::log_softmax(row(r), rows_.cols, &known, {y});
+      reproducible_output<T, Out>::log_softmax(x, rows_.cols, &known, y);
     }
   }
 
@@ -232,14 +257,15 @@ class reproducible_short_rows {
   alignas(64) float low_[at_once];
   alignas(64) float log_high_[at_once];
   alignas(64) float log_low_[at_once];
-  alignas(64) float kept_[result == short_result::softmax ? at_once * kept_columns : 1];
+  std::int64_t kept_columns_;
+  alignas(64) float kept_[keeps ? kept_terms : 1];
 };
 
 template <class T, class Out, short_result result, bool scaled>
 std::uint64_t reproducible_short_rows_of(const short_rows& rows) {
   reproducible_short_rows<T, Out, result, scaled> writer(rows);
   std::uint64_t left = 0;
-  for (std::int64_t r = 0; r < rows.rows; r += vec<float>::lanes) {
+  for (std::int64_t r = 0; r < rows.rows; r += writer.step()) {
     left |= std::uint64_t{writer.write(r)} << r;
   }
   return left;

@@ -81,6 +81,10 @@ inline constexpr std::int64_t segment_columns = 8192;
 
 /// Rows of at most this many vectors are short: one kernel call works on many.
 inline constexpr int short_row_vectors = 16;
+/// The same of reproducible rows, of which more is computed once a row; and of their logsumexp, of
+/// which nothing is kept.
+inline constexpr int short_reproducible_row_vectors = 64;
+inline constexpr int short_reproducible_sum_vectors = 256;
 
 /// A group is `group_vectors` consecutive vectors; its maxima, one per lane, are what top-k
 /// keeps of it in the first pass.
@@ -151,6 +155,7 @@ struct short_rows {
   std::int64_t cols = 0;
   double scale = 1;
   double empty_value = 0;  ///< for each element of a row with nothing above -infinity
+  bool stream = false;     ///< store results past the caches: of reproducible rows
 };
 
 inline constexpr std::int64_t most_reproducible_rows = 64;

@@ -17,7 +17,7 @@ struct gradient_job : gradient_source {
   static constexpr std::size_t segment_bytes = sizeof(compensated_sum);
 
   [[nodiscard]] static bool takes_short_rows() { return true; }
-  void short_rows(std::int64_t begin, std::int64_t end) const {
+  void short_rows(const plan&, std::int64_t begin, std::int64_t end) const {
     const elements first = at(begin);
     const gradient_rows rows = {.y = first.y,
                                 .dy = first.dy,

@@ -32,7 +32,7 @@ struct softmax_job {
   }
 
   [[nodiscard]] bool takes_short_rows() const { return ordinary_scale(from.scale); }
-  void short_rows(std::int64_t begin, std::int64_t end) const {
+  void short_rows(const plan&, std::int64_t begin, std::int64_t end) const {
     const host::short_rows rows = {
         .x = from.row(begin),
         .y = from.kernels.result_at(to.y.data, begin * to.y.stride),

@@ -123,7 +123,7 @@ plan choose_plan(const shape& problem, const machine& caches, int threads,
   plan chosen{};
   const bool many_at_once = forced != plan_name::row_by_row;
   // That a single column gives exactly 1 is had from these kernels alone.
-  chosen.short_rows = (many_at_once || cols == 1) && cols <= short_row_vectors * lanes;
+  chosen.short_rows = (many_at_once || cols == 1) && cols <= problem.short_vectors * lanes;
   chosen.topk_rows = many_at_once && problem.k > 0 && problem.k <= most_listed &&
                      cols <= segment_columns && problem.arithmetic_bytes == 4;
   chosen.over = spread_of(problem.rows, cols, threads, forced);
@@ -147,6 +147,10 @@ plan choose_plan(const shape& problem, const machine& caches, int threads,
   const second_look look = look_of(forced, keep, second_looks[where][keep]);
   chosen.second = look.second;
   chosen.stream = look.stream;
+  if (chosen.second == second_pass::scale_behind && cols > short_row_vectors * lanes &&
+      problem.output_bytes == problem.arithmetic_bytes) {
+    chosen.short_rows = false;  // so many bytes are better stored along with the next row's loads
+  }
   return chosen;
 }
 

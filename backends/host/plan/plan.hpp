@@ -4,7 +4,8 @@
 /// tests can ask about any machine.
 ///
 /// The bits of a row depend on its length, its type and the instruction set only. A plan never
-/// changes them: short or not is decided by the length, all other choices give the same bits.
+/// changes them: short or not is decided by the length, or gives the same bits as reproducible rows
+/// do; so do all other choices.
 #pragma once
 
 #include <backends/host/machine.hpp>
@@ -60,6 +61,7 @@ struct shape {
   bool in_place;
   bool keeps = false;  ///< whether results are exponentials that the first pass can keep
   std::int64_t k = 0;  ///< elements to select of each row
+  std::int64_t short_vectors = short_row_vectors;  ///< of rows of which a kernel call works on many
 };
 
 struct plan {

@@ -49,7 +49,7 @@ struct logsumexp_job {
   [[nodiscard]] bool takes_short_rows() const {
     return ordinary_scale(from.scale) && lse.type == from.kernels.computed;
   }
-  void short_rows(std::int64_t begin, std::int64_t end) const {
+  void short_rows(const plan&, std::int64_t begin, std::int64_t end) const {
     const host::short_rows rows = {.x = from.row(begin),
                                    .y = from.kernels.result_at(lse.data, begin * lse.stride),
                                    .x_stride = from.x.stride,

@@ -140,17 +140,18 @@ class reproducible_fold_of_row {
 
 /// Short rows [begin, end) by a kernel; those that it leaves by general(r).
 template <class General>
-void run_short_rows(std::uint64_t (*kernel)(const short_rows*), const source& from, void* y,
-                    std::int64_t y_stride, std::int64_t begin, std::int64_t end,
-                    const General& general) {
+void run_short_rows(std::uint64_t (*kernel)(const short_rows*), const source& from,
+                    const destination& y, std::int64_t y_stride, std::int64_t begin,
+                    std::int64_t end, const General& general) {
   for (std::int64_t first = begin; first < end; first += most_reproducible_rows) {
     const short_rows rows = {.x = from.row(first),
-                             .y = from.kernels.result_at(y, first * y_stride),
+                             .y = from.kernels.result_at(y.data, first * y_stride),
                              .x_stride = from.x.stride,
                              .y_stride = y_stride,
                              .rows = std::min(end - first, most_reproducible_rows),
                              .cols = from.x.cols,
-                             .scale = from.scale};
+                             .scale = from.scale,
+                             .stream = y.stream};
     for (std::uint64_t left = kernel(&rows); left != 0; left &= left - 1) {
       general(first + std::countr_zero(left));
     }
@@ -165,7 +166,11 @@ struct reproducible_job {
 
   static constexpr std::size_t segment_bytes = sizeof(reproducible_part);
   [[nodiscard]] static std::size_t kept_bytes(const plan&) { return 0; }
-  [[nodiscard]] shape description() const { return from.shape_to(0); }
+  [[nodiscard]] shape description() const {
+    shape s = from.shape_to(0);
+    s.short_vectors = short_reproducible_sum_vectors;
+    return s;
+  }
 
   class row {
    public:

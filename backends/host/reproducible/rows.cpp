@@ -31,6 +31,7 @@ struct softmax_job {
     shape s = from.shape_to(static_cast<std::int64_t>(size_of(y.type)));
     s.in_place = from.x.data == y.data;
     s.keeps = !log && from.kernels.computed == dtype::f32;
+    s.short_vectors = short_reproducible_row_vectors;
     return s;
   }
 
@@ -41,7 +42,7 @@ struct softmax_job {
   [[nodiscard]] bool takes_short_rows() const {
     return reproducible_scale(from.scale) && short_kernel() != nullptr;
   }
-  void short_rows(std::int64_t begin, std::int64_t end) const;
+  void short_rows(const plan& plan, std::int64_t begin, std::int64_t end) const;
 
   class row;
 };
@@ -128,11 +129,12 @@ class softmax_job<In>::row {
 };
 
 template <class In>
-void softmax_job<In>::short_rows(std::int64_t begin, std::int64_t end) const {
-  run_short_rows(short_kernel(), from, y.data, y.stride, begin, end, [&](std::int64_t r) {
+void softmax_job<In>::short_rows(const plan& plan, std::int64_t begin, std::int64_t end) const {
+  host::plan by_itself = plan;
+  by_itself.second = second_pass::recompute;
+  const destination to{y.data, plan.stream};
+  run_short_rows(short_kernel(), from, to, y.stride, begin, end, [&](std::int64_t r) {
     reproducible_part part;
-    plan by_itself{};
-    by_itself.second = second_pass::recompute;
     row one(*this, by_itself, r, {&part, nullptr});
     one.fold(0);
     one.between();
@@ -149,8 +151,8 @@ struct logsumexp_job : reproducible_job<In, Finish> {
     return reproducible_scale(this->from.scale) && lse.type == this->from.kernels.computed &&
            this->from.kernels.output.reproducible_short_logsumexp != nullptr;
   }
-  void short_rows(std::int64_t begin, std::int64_t end) const {
-    run_short_rows(this->from.kernels.output.reproducible_short_logsumexp, this->from, lse.data,
+  void short_rows(const plan&, std::int64_t begin, std::int64_t end) const {
+    run_short_rows(this->from.kernels.output.reproducible_short_logsumexp, this->from, {lse.data},
                    lse.stride, begin, end, [&](std::int64_t r) {
                      reproducible_part part;
                      typename totals::row one(*this, {}, r, {&part, nullptr});

@@ -19,8 +19,8 @@
 ///
 /// What a state is, is between these three: the ways count its bytes and know nothing else of it.
 ///
-/// Some jobs can do more. With short_rows(begin, end), one kernel call works on many rows. With
-/// fold_behind(segment, row before), a row's second look goes along with the next one's first.
+/// Some jobs can do more. With short_rows(plan, begin, end), one kernel call works on many rows.
+/// With fold_behind(segment, row before), a row's second look goes along with the next one's first.
 #pragma once
 
 #include <backends/host/parallel.hpp>
@@ -61,9 +61,9 @@ concept may_stand_behind = requires(Row& row, std::int64_t segment,
 };
 
 template <class Job>
-concept has_short_rows = requires(const Job& job, std::int64_t row) {
+concept has_short_rows = requires(const Job& job, const plan& plan, std::int64_t row) {
   { job.takes_short_rows() } -> std::same_as<bool>;
-  job.short_rows(row, row);
+  job.short_rows(plan, row, row);
 };
 
 /// Scratch memory of a call: what each concurrent task needs, one after the other.
@@ -154,7 +154,9 @@ void run_job(executor& on, const Job& job) {
   if constexpr (has_short_rows<Job>) {
     if (plan.short_rows && job.takes_short_rows()) {
       over_rows(on, plan, description.rows,
-                [&](std::int64_t begin, std::int64_t end, int) { job.short_rows(begin, end); });
+                [&](std::int64_t begin, std::int64_t end, int) {
+                  job.short_rows(plan, begin, end);
+                });
       return;
     }
   }
