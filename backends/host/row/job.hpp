@@ -153,10 +153,9 @@ void run_job(executor& on, const Job& job) {
   const plan plan = plan_for(on, description);
   if constexpr (has_short_rows<Job>) {
     if (plan.short_rows && job.takes_short_rows()) {
-      over_rows(on, plan, description.rows,
-                [&](std::int64_t begin, std::int64_t end, int) {
-                  job.short_rows(plan, begin, end);
-                });
+      over_rows(on, plan, description.rows, [&](std::int64_t begin, std::int64_t end, int) {
+        job.short_rows(plan, begin, end);
+      });
       return;
     }
   }
