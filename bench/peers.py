@@ -8,7 +8,7 @@ of softfold_bench.
 The cases are those of a result of softfold_bench with N threads (all its element types and
 inputs that NumPy can make). All take turns, the library by its Python package, each in a process of
 its own, which is stopped while another one has its turn. What a peer refuses, and one whose process
-ends, is left out of the case, and said. bench/report.py takes both files together.
+ends or does not answer in a quarter of an hour, is left out of the case, and said. bench/report.py takes both files together.
 """
 
 import argparse

@@ -20,6 +20,7 @@ import subprocess
 import sys
 import time
 
+SECONDS_TO_ANSWER = 900  # the longest that some compile for
 SECONDS_TO_END = 10  # of a process that has closed its pipe
 
 
@@ -28,7 +29,7 @@ class Failed(Exception):
 
 
 class Gone(Failed):
-    """Its process has ended."""
+    """Its process has ended, or no longer answers."""
 
 
 class Absent(Failed):
@@ -59,7 +60,8 @@ class Worker:
         return self._process.pid
 
     def ask(self, request, **arguments):
-        """What the method of `Served` returns. Raises Failed if it raised, Gone if the process ended."""
+        """What the method of `Served` returns. Raises Failed if it raised, Gone if the process ended or
+        has not answered in SECONDS_TO_ANSWER: it is good for nothing else than end()."""
         self._process.send_signal(signal.SIGCONT)
         with contextlib.suppress(BrokenPipeError):  # _answer() finds that out, too
             self._pipe.send((request, arguments))
@@ -71,6 +73,8 @@ class Worker:
         self._pipe.close()
 
     def _answer(self):
+        if not self._pipe.poll(SECONDS_TO_ANSWER):
+            raise Gone(f"no answer in {SECONDS_TO_ANSWER} s")
         try:
             error, value = self._pipe.recv()
         except (EOFError, ConnectionResetError):

@@ -114,6 +114,17 @@ class InTurns(unittest.TestCase):
                 self.assertEqual(list(found), ["softfold", "one"])
                 self.assertEqual(said, f"softmax, f32, 1 x 3, 2 threads: without {peer}: {why}\n")
 
+    def test_one_that_does_not_answer_is_ended(self):
+        contenders = self.contenders("softfold", "hangs", "one")
+        pid, worker.SECONDS_TO_ANSWER = contenders._workers["hangs"].pid, 2
+        try:
+            found, said = self.timed(contenders)
+        finally:
+            worker.SECONDS_TO_ANSWER = 900
+        self.assertEqual(list(found), ["softfold", "one"])
+        self.assertIn("without hangs: no answer in 2 s", said)
+        self.assertFalse(is_there(pid))
+
     def test_what_a_peer_does_not_do_is_not_said(self):
         found, said = self.timed(self.contenders("softfold", "does_not_do_it"))
         self.assertEqual((list(found), said), (["softfold"], ""))
