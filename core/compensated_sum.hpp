@@ -16,13 +16,13 @@ struct compensated_sum {
   double lost = 0;
 
   /// Knuth's two-sum: terms of any size and order.
-  SOFTFOLD_HD constexpr SOFTFOLD_ALWAYS_INLINE void add(double term) {
+  SOFTFOLD_HD constexpr SOFTFOLD_INLINE void add(double term) {
     const double total = value + term;
     const double back = total - value;
     lost += (value - (total - back)) + (term - back);
     value = total;
   }
-  [[nodiscard]] SOFTFOLD_HD constexpr SOFTFOLD_ALWAYS_INLINE double total() const {
+  [[nodiscard]] SOFTFOLD_HD constexpr SOFTFOLD_INLINE double total() const {
     return value + lost;
   }
 };

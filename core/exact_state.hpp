@@ -20,7 +20,7 @@
 namespace softfold::core::reproducible {
 
 template <class A>
-SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE exponent<A> largest_of(const exact_max_sum<A>& s) {
+SOFTFOLD_HD SOFTFOLD_INLINE exponent<A> largest_of(const exact_max_sum<A>& s) {
   return {s.max, s.lost};
 }
 

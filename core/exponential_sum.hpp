@@ -25,7 +25,7 @@ struct term_exponent {
 inline constexpr std::int64_t huge_top = std::int64_t{1} << 46;
 
 /// Of a finite z. From 2^50 on, where a logit's last place is 1/4 and more, only equal ones add up.
-SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE term_exponent exponent_of(double z) {
+SOFTFOLD_HD SOFTFOLD_INLINE term_exponent exponent_of(double z) {
   constexpr std::uint64_t huge_bits = 0x4310000000000000U;  // those of 2^50
   const std::uint64_t bits = __builtin_bit_cast(std::uint64_t, z) & ~(std::uint64_t{1} << 63);
   if (bits >= huge_bits) {
@@ -38,7 +38,7 @@ SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE term_exponent exponent_of(double z) {
 }
 
 /// How many places a top is above another; 3 where nothing of the lower one counts.
-SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE int places_between(std::int64_t high, std::int64_t low) {
+SOFTFOLD_HD SOFTFOLD_INLINE int places_between(std::int64_t high, std::int64_t low) {
   // As unsigned numbers differences do not overflow.
   const std::uint64_t places = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
   const bool is_far = places > 2 || high >= huge_top || low <= -huge_top;
@@ -46,7 +46,7 @@ SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE int places_between(std::int64_t high, std::in
 }
 
 /// The sum's words become those of a top that is not lower.
-SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE void raise_top(exponential_sum& sum, std::int64_t top) {
+SOFTFOLD_HD SOFTFOLD_INLINE void raise_top(exponential_sum& sum, std::int64_t top) {
   const int up = places_between(top, sum.top);
   const std::uint64_t first = sum.words[0];
   const std::uint64_t second = sum.words[1];
@@ -59,7 +59,7 @@ SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE void raise_top(exponential_sum& sum, std::int
 }
 
 /// Adds exp(z) of a finite z.
-SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE void add_term(exponential_sum& sum, double z) {
+SOFTFOLD_HD SOFTFOLD_INLINE void add_term(exponential_sum& sum, double z) {
   const term_exponent e = exponent_of(z);
   if (e.top > sum.top) {
     raise_top(sum, e.top);
@@ -78,7 +78,7 @@ SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE void add_term(exponential_sum& sum, double z)
   sum.words[2] += down == 0 ? low & 0xffffffffU : down == 1 ? middle : high;
 }
 
-SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE void add_sum(exponential_sum& sum, exponential_sum more) {
+SOFTFOLD_HD SOFTFOLD_INLINE void add_sum(exponential_sum& sum, exponential_sum more) {
   if (more.top > sum.top) {
     raise_top(sum, more.top);
   } else {

@@ -25,7 +25,7 @@ struct philox_words {
 };
 
 template <int rounds>
-SOFTFOLD_HD constexpr SOFTFOLD_ALWAYS_INLINE philox_words philox4x32(philox_words w,
+SOFTFOLD_HD constexpr SOFTFOLD_INLINE philox_words philox4x32(philox_words w,
                                                                      std::uint32_t key_low,
                                                                      std::uint32_t key_high) {
   for (int i = 0; i < rounds; ++i) {

@@ -25,7 +25,7 @@ using sampling::fused;
 using sampling::mass;
 using sampling::product;
 
-SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE float product(float a, float b) {
+SOFTFOLD_HD SOFTFOLD_INLINE float product(float a, float b) {
 #if defined(__CUDA_ARCH__)
   return __fmul_rn(a, b);
 #else
@@ -79,7 +79,7 @@ struct format<double> {
   static constexpr int words = 4;
 };
 
-SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE float polynomial(float r) {
+SOFTFOLD_HD SOFTFOLD_INLINE float polynomial(float r) {
   // By name: device code has no arrays of a class.
   constexpr float q0 = format<float>::q[0];
   constexpr float q1 = format<float>::q[1];
@@ -112,19 +112,19 @@ struct term {
   A p;
 };
 
-SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE term<float> term_of(const exponent<float>& e) {
+SOFTFOLD_HD SOFTFOLD_INLINE term<float> term_of(const exponent<float>& e) {
   using f = format<float>;
   const float n = fused(e.z, f::log2_e, f::magic) - f::magic;
   return {n, polynomial(fused(n, -f::ln2, e.z) + e.lost)};
 }
-SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE term<double> term_of(const exponent<double>& e) {
+SOFTFOLD_HD SOFTFOLD_INLINE term<double> term_of(const exponent<double>& e) {
   const sampling::reduced_logit r = sampling::reduced(e.z);
   return {r.n, sampling::exponential_of_rest(r.rest + e.lost)};
 }
 
 /// p 2^power: a power for which it is normal.
 template <class A>
-SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE A times_power(A p, std::int64_t power) {
+SOFTFOLD_HD SOFTFOLD_INLINE A times_power(A p, std::int64_t power) {
   using bits = typename format<A>::bits;
   return __builtin_bit_cast(A, static_cast<bits>(__builtin_bit_cast(bits, p) +
                                                  (static_cast<bits>(power) << format<A>::digits)));
@@ -141,7 +141,7 @@ struct frame {
   A origin_lost = 0;
 
   /// s x: as each element is scaled before anything is known of its row; x is no NaN.
-  SOFTFOLD_HD static SOFTFOLD_ALWAYS_INLINE exponent<A> scaled(A scale, A x) {
+  SOFTFOLD_HD static SOFTFOLD_INLINE exponent<A> scaled(A scale, A x) {
     constexpr A infinity = std::numeric_limits<A>::infinity();
     if (scale == 0) {
       return {x == -infinity ? x : A{0}, A{0}};
@@ -150,18 +150,18 @@ struct frame {
     return {z, z < infinity && z > -infinity ? fused(scale, x, -z) : A{0}};
   }
   /// Of a row with this largest element, in the order of scaled ones.
-  SOFTFOLD_HD static SOFTFOLD_ALWAYS_INLINE frame of(A scale, A largest) {
+  SOFTFOLD_HD static SOFTFOLD_INLINE frame of(A scale, A largest) {
     const A z = scaled(scale, largest).z;
     const bool is_far = !(z < far_from<A> && z > -far_from<A>);
     return {scale, is_far ? largest : A{0}, is_far};
   }
   /// Of a part of a row whose state has this largest exponent.
-  SOFTFOLD_HD static SOFTFOLD_ALWAYS_INLINE frame of_exponent(A scale, const exponent<A>& largest) {
+  SOFTFOLD_HD static SOFTFOLD_INLINE frame of_exponent(A scale, const exponent<A>& largest) {
     const bool is_far = !(largest.z < far_from<A> && largest.z > far_below_from<A>);
     return {scale, is_far ? largest.z : A{0}, is_far, true, is_far ? largest.lost : A{0}};
   }
   /// -infinity for what is not there; x is no NaN.
-  [[nodiscard]] SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE exponent<A> operator()(A x) const {
+  [[nodiscard]] SOFTFOLD_HD SOFTFOLD_INLINE exponent<A> operator()(A x) const {
     return is_far ? far(x) : scaled(scale, x);
   }
   /// Of an exponent that is relative to nothing, what it is relative to the origin; not above 0.
@@ -185,7 +185,7 @@ struct frame {
   }
 
  private:
-  [[nodiscard]] SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE exponent<A> far(A x) const {
+  [[nodiscard]] SOFTFOLD_HD SOFTFOLD_INLINE exponent<A> far(A x) const {
     constexpr A infinity = std::numeric_limits<A>::infinity();
     if (of_state) {
       return relative(scaled(scale, x));
@@ -220,7 +220,7 @@ struct exact_sum {
   mass words[static_cast<unsigned>(words_of)];
 
   /// The words become those of a top that is not lower.
-  SOFTFOLD_HD constexpr SOFTFOLD_ALWAYS_INLINE void raise(std::int32_t to) {
+  SOFTFOLD_HD constexpr SOFTFOLD_INLINE void raise(std::int32_t to) {
     // By constant places only: device code would have the words in memory else.
     for (std::int32_t up = to - top < words_of ? to - top : words_of; up > 0; --up) {
       for (int i = words_of - 1; i > 0; --i) {
@@ -230,7 +230,7 @@ struct exact_sum {
     }
     top = to;
   }
-  SOFTFOLD_HD constexpr SOFTFOLD_ALWAYS_INLINE void add(exact_sum other) {
+  SOFTFOLD_HD constexpr SOFTFOLD_INLINE void add(exact_sum other) {
     if (other.top > top) {
       raise(other.top);
     } else {
@@ -266,7 +266,7 @@ struct exact_sum {
     }
   }
   /// Over 2^n, which is within 2^40 of it.
-  [[nodiscard]] SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE double over(A n) const {
+  [[nodiscard]] SOFTFOLD_HD SOFTFOLD_INLINE double over(A n) const {
     double sum = words[words_of - 1].count();
     for (int i = words_of - 2; i >= 0; --i) {
       sum = fused(sum, 0x1p-32, words[i].count());
@@ -286,13 +286,13 @@ struct exact_sum {
 
 /// The anchor for terms up to this n.
 template <class A>
-SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE std::int32_t anchor_of(A n) {
+SOFTFOLD_HD SOFTFOLD_INLINE std::int32_t anchor_of(A n) {
   return static_cast<std::int32_t>(n) >> 5;
 }
 
 /// A term as it is held; of a power that is too low it is some number of no account.
 template <class A>
-SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE A held(const term<A>& t, std::int32_t anchor) {
+SOFTFOLD_HD SOFTFOLD_INLINE A held(const term<A>& t, std::int32_t anchor) {
   using f = format<A>;
   const std::int64_t power = static_cast<std::int64_t>(t.n) - 32 * std::int64_t{anchor} + f::raised;
   constexpr std::int64_t lowest = f::smallest + 1;
@@ -301,7 +301,7 @@ SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE A held(const term<A>& t, std::int32_t anchor)
 
 /// A packet's terms in their order of addition.
 template <class A>
-SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE A sum_of_packet(const A (&t)[packet_columns]) {
+SOFTFOLD_HD SOFTFOLD_INLINE A sum_of_packet(const A (&t)[packet_columns]) {
   return ((t[0] + t[4]) + (t[2] + t[6])) + ((t[1] + t[5]) + (t[3] + t[7]));
 }
 
@@ -323,7 +323,7 @@ struct row_total {
   A lse = 0;
 
   /// Of a row with that largest element, of scaled ones, NaN if there is one, and that sum.
-  SOFTFOLD_HD static SOFTFOLD_ALWAYS_INLINE row_total of(A scale, A largest,
+  SOFTFOLD_HD static SOFTFOLD_INLINE row_total of(A scale, A largest,
                                                          const exact_sum<A>& sum) {
     constexpr A infinity = std::numeric_limits<A>::infinity();
     row_total r;
@@ -351,11 +351,11 @@ struct row_total {
     r.set(r.exponents.is_far ? exponent<A>{} : largest, largest, sum);
     return r;
   }
-  SOFTFOLD_HD static SOFTFOLD_ALWAYS_INLINE row_kind kind_of(A scale, A largest) {
+  SOFTFOLD_HD static SOFTFOLD_INLINE row_kind kind_of(A scale, A largest) {
     return largest != largest ? row_kind::nan : kind_of(frame<A>::scaled(scale, largest).z);
   }
   /// Of the largest scaled element.
-  SOFTFOLD_HD static SOFTFOLD_ALWAYS_INLINE row_kind kind_of(A z) {
+  SOFTFOLD_HD static SOFTFOLD_INLINE row_kind kind_of(A z) {
     constexpr A infinity = std::numeric_limits<A>::infinity();
     return z != z           ? row_kind::nan
            : z == -infinity ? row_kind::empty
@@ -387,7 +387,7 @@ struct row_total {
 
  private:
   /// From the largest element's exponent, in the row's frame and relative to nothing.
-  SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE void set(const exponent<A>& e, const exponent<A>& from_zero,
+  SOFTFOLD_HD SOFTFOLD_INLINE void set(const exponent<A>& e, const exponent<A>& from_zero,
                                               const exact_sum<A>& sum) {
     const term<A> t = term_of(e);
     n = t.n;
@@ -434,7 +434,7 @@ SOFTFOLD_HD inline void add_packet(const exponent<A> (&e)[packet_columns], std::
 /// Whether x is larger than the largest so far in the order of scaled elements; a NaN is, until
 /// there is one.
 template <class A>
-SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE bool is_larger(A scale, A x, A largest) {
+SOFTFOLD_HD SOFTFOLD_INLINE bool is_larger(A scale, A x, A largest) {
   return largest == largest && (x != x || (scale < 0 ? x < largest : x > largest));
 }
 
@@ -483,7 +483,7 @@ inline constexpr int tile_columns = tile_packets * packet_columns;
 /// What a gradient's sum is of: y dy for softmax, exact unless elements are f64; dy for
 /// log-softmax.
 template <class A>
-SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE double summand(bool log, A y, A dy) {
+SOFTFOLD_HD SOFTFOLD_INLINE double summand(bool log, A y, A dy) {
   const auto wide = static_cast<double>(dy);
   return log ? wide : product(static_cast<double>(y), wide);
 }

@@ -20,7 +20,7 @@ namespace softfold::core::sampling {
 
 /// Whether a race is run over all elements: not where a list has what is kept, or the first element
 /// is the token.
-SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE bool has_race(const sample_state& s) {
+SOFTFOLD_HD SOFTFOLD_INLINE bool has_race(const sample_state& s) {
   return s.top_k == 0 && s.scale < std::numeric_limits<double>::infinity();
 }
 
@@ -45,13 +45,13 @@ SOFTFOLD_HD inline sample_state empty_state(const parameters& p, std::int64_t dr
 }
 
 /// The noise of a state's row.
-SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE noise noise_of(const sample_state& s) {
+SOFTFOLD_HD SOFTFOLD_INLINE noise noise_of(const sample_state& s) {
   return {s.seed, s.offset, static_cast<std::uint32_t>(s.draw)};
 }
 
 /// What log E of a column with those first bits is at least: E >= u >= bits 2^-16, of which the
 /// exponent tells enough.
-SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE double least_log(std::uint32_t bits) {
+SOFTFOLD_HD SOFTFOLD_INLINE double least_log(std::uint32_t bits) {
   if (bits == 0) {
     return -std::numeric_limits<double>::infinity();
   }
@@ -66,13 +66,13 @@ SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE double least_log(std::uint32_t bits) {
 template <class A>
 class state_fold {
  public:
-  SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE explicit state_fold(const sample_state& empty)
+  SOFTFOLD_HD SOFTFOLD_INLINE explicit state_fold(const sample_state& empty)
       : state_(empty), races_(has_race(empty)) {}
 
-  SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE bool races() const { return races_; }
+  SOFTFOLD_HD SOFTFOLD_INLINE bool races() const { return races_; }
 
   /// bits: the first 16 of the column's, if there is a race.
-  SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE void add(A x, std::int64_t column, std::uint32_t bits) {
+  SOFTFOLD_HD SOFTFOLD_INLINE void add(A x, std::int64_t column, std::uint32_t bits) {
     constexpr double infinity = std::numeric_limits<double>::infinity();
     const auto wide = static_cast<double>(x);
     if (x != x) {
@@ -113,7 +113,7 @@ class state_fold {
     }
   }
 
-  SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE sample_state finished() const {
+  SOFTFOLD_HD SOFTFOLD_INLINE sample_state finished() const {
     sample_state s = state_;
     if (s.scale == 1) {
       s.sum = s.raw_sum;
@@ -129,7 +129,7 @@ class state_fold {
 /// Adds columns [begin, end) of a row whose element of column c is row(c), in the blocks that are
 /// this lane's of so many.
 template <class A, class Row>
-SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE void add_columns(state_fold<A>& to, const noise& n,
+SOFTFOLD_HD SOFTFOLD_INLINE void add_columns(state_fold<A>& to, const noise& n,
                                                     const Row& row, std::int64_t begin,
                                                     std::int64_t end, int lane, int lanes) {
   for (std::int64_t block = begin / block_tokens + lane; block * block_tokens < end;

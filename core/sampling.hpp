@@ -21,18 +21,18 @@ namespace softfold::core::sampling {
 
 // ---- Arithmetic.
 
-SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE double fused(double a, double b, double c) {
+SOFTFOLD_HD SOFTFOLD_INLINE double fused(double a, double b, double c) {
   using std::fma;
   return fma(a, b, c);
 }
 
-SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE float fused(float a, float b, float c) {
+SOFTFOLD_HD SOFTFOLD_INLINE float fused(float a, float b, float c) {
   using std::fma;
   return fma(a, b, c);
 }
 
 /// a * b, rounded; no compiler may fuse it with what is done to it.
-SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE double product(double a, double b) {
+SOFTFOLD_HD SOFTFOLD_INLINE double product(double a, double b) {
 #if defined(__CUDA_ARCH__)
   return __dmul_rn(a, b);
 #else
@@ -42,7 +42,7 @@ SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE double product(double a, double b) {
 
 /// log(x + rest) for a normal x > 0 and a rest far below it. The error is a few units in the last
 /// place of the result, and of 2^-55.
-SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE double natural_log(double x, double rest = 0) {
+SOFTFOLD_HD SOFTFOLD_INLINE double natural_log(double x, double rest = 0) {
   // x = 2^exponent f, f in [sqrt(1/2), sqrt(2)), log f = 2 atanh(t), t = (f - 1) / (f + 1).
   constexpr std::uint64_t half_root_bits = 0x3fe6a09e667f3bcdU;
   const auto bits = __builtin_bit_cast(std::uint64_t, x);
@@ -84,7 +84,7 @@ inline constexpr int block_tokens = 8;
 
 /// The counter of a block of words. Kind 0 has 16 bits of each of 8 tokens, kind 1 the further 48
 /// bits of one.
-SOFTFOLD_HD constexpr SOFTFOLD_ALWAYS_INLINE philox_words counter_of(const noise& n,
+SOFTFOLD_HD constexpr SOFTFOLD_INLINE philox_words counter_of(const noise& n,
                                                                      std::uint64_t block,
                                                                      std::uint32_t kind) {
   return {static_cast<std::uint32_t>(block),
@@ -92,21 +92,21 @@ SOFTFOLD_HD constexpr SOFTFOLD_ALWAYS_INLINE philox_words counter_of(const noise
           static_cast<std::uint32_t>(n.offset), static_cast<std::uint32_t>(n.offset >> 32)};
 }
 
-SOFTFOLD_HD constexpr SOFTFOLD_ALWAYS_INLINE philox_words first_words(const noise& n,
+SOFTFOLD_HD constexpr SOFTFOLD_INLINE philox_words first_words(const noise& n,
                                                                       std::uint64_t block) {
   return philox4x32<7>(counter_of(n, block, 0), static_cast<std::uint32_t>(n.seed),
                        static_cast<std::uint32_t>(n.seed >> 32));
 }
 
 /// The top 16 bits of a token's number, given its block's words.
-SOFTFOLD_HD constexpr SOFTFOLD_ALWAYS_INLINE std::uint32_t first_bits(const philox_words& w,
+SOFTFOLD_HD constexpr SOFTFOLD_INLINE std::uint32_t first_bits(const philox_words& w,
                                                                       int place) {
   const std::uint32_t word = place < 4 ? (place < 2 ? w.a : w.b) : (place < 6 ? w.c : w.d);
   return place % 2 == 0 ? word & 0xffffU : word >> 16;
 }
 
 /// A token's 64 random bits, given the top 16.
-SOFTFOLD_HD constexpr SOFTFOLD_ALWAYS_INLINE std::uint64_t all_bits(const noise& n,
+SOFTFOLD_HD constexpr SOFTFOLD_INLINE std::uint64_t all_bits(const noise& n,
                                                                     std::int64_t token,
                                                                     std::uint32_t first) {
   const philox_words w =
@@ -115,7 +115,7 @@ SOFTFOLD_HD constexpr SOFTFOLD_ALWAYS_INLINE std::uint64_t all_bits(const noise&
   return std::uint64_t{first} << 48 | std::uint64_t{w.a} << 16 | w.b >> 16;
 }
 
-SOFTFOLD_HD constexpr SOFTFOLD_ALWAYS_INLINE std::uint64_t random_bits(const noise& n,
+SOFTFOLD_HD constexpr SOFTFOLD_INLINE std::uint64_t random_bits(const noise& n,
                                                                        std::int64_t token) {
   const auto t = static_cast<std::uint64_t>(token);
   return all_bits(n, token,
@@ -123,7 +123,7 @@ SOFTFOLD_HD constexpr SOFTFOLD_ALWAYS_INLINE std::uint64_t random_bits(const noi
 }
 
 /// E = -log(1 - u), u = (bits + 1/2) 2^-64: an exponential random number. From 2^-65 to 45.1.
-SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE double exponential_number(std::uint64_t bits) {
+SOFTFOLD_HD SOFTFOLD_INLINE double exponential_number(std::uint64_t bits) {
   constexpr double unit = 0x1p-64;
   if (bits >> 63 == 0) {
     const double u = product(static_cast<double>(static_cast<std::int64_t>(bits)) + 0.5, unit);
@@ -135,7 +135,7 @@ SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE double exponential_number(std::uint64_t bits)
 
 /// The key of an element with that scaled logit: the largest wins, of equal ones that of the lowest
 /// column.
-SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE double key_of(double z, std::uint64_t bits) {
+SOFTFOLD_HD SOFTFOLD_INLINE double key_of(double z, std::uint64_t bits) {
   return z - natural_log(exponential_number(bits));
 }
 
@@ -148,7 +148,7 @@ SOFTFOLD_HD inline double scale_of(double temperature) {
 }
 
 /// z = s x for s >= 0 and an x that is no NaN; exact for f32 and narrower. -infinity: no element.
-SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE double scaled(double scale, double x) {
+SOFTFOLD_HD SOFTFOLD_INLINE double scaled(double scale, double x) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   if (scale == 0) {
     return x == -infinity ? x : 0.0;
@@ -192,7 +192,7 @@ inline constexpr int weight_bits = 50;
 inline constexpr double most_below = 36;
 
 /// exp(t) of a t from -ln 2 / 2 to ln 2 / 2.
-SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE double exponential_of_rest(double t) {
+SOFTFOLD_HD SOFTFOLD_INLINE double exponential_of_rest(double t) {
   using constants = exponential<double>;
   // By name: device code has no arrays of a class.
   constexpr double q0 = constants::q[0];
@@ -223,7 +223,7 @@ struct reduced_logit {
   double rest;
 };
 
-SOFTFOLD_HD SOFTFOLD_ALWAYS_INLINE reduced_logit reduced(double z) {
+SOFTFOLD_HD SOFTFOLD_INLINE reduced_logit reduced(double z) {
   using constants = exponential<double>;
   const double magic = constants::round_magic;
   const double n = fused(z, constants::log2_e, magic) - magic;

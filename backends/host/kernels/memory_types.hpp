@@ -4,11 +4,10 @@
 /// bfloat16 have inline conversions, which must not be compiled for a wide instruction set.
 #pragma once
 
+#include <core/always_inline.hpp>
 #include <softfold/config.hpp>
 
 #include <cstdint>
-
-#define SOFTFOLD_INLINE inline __attribute__((always_inline))
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
