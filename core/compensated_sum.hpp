@@ -22,9 +22,7 @@ struct compensated_sum {
     lost += (value - (total - back)) + (term - back);
     value = total;
   }
-  [[nodiscard]] SOFTFOLD_HD constexpr SOFTFOLD_INLINE double total() const {
-    return value + lost;
-  }
+  [[nodiscard]] SOFTFOLD_HD constexpr SOFTFOLD_INLINE double total() const { return value + lost; }
 };
 
 struct compensated_monoid {

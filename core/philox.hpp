@@ -25,9 +25,8 @@ struct philox_words {
 };
 
 template <int rounds>
-SOFTFOLD_HD constexpr SOFTFOLD_INLINE philox_words philox4x32(philox_words w,
-                                                                     std::uint32_t key_low,
-                                                                     std::uint32_t key_high) {
+SOFTFOLD_HD constexpr SOFTFOLD_INLINE philox_words philox4x32(philox_words w, std::uint32_t key_low,
+                                                              std::uint32_t key_high) {
   for (int i = 0; i < rounds; ++i) {
     const std::uint64_t first = std::uint64_t{philox::multiplier_a} * w.a;
     const std::uint64_t second = std::uint64_t{philox::multiplier_c} * w.c;

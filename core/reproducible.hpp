@@ -323,8 +323,7 @@ struct row_total {
   A lse = 0;
 
   /// Of a row with that largest element, of scaled ones, NaN if there is one, and that sum.
-  SOFTFOLD_HD static SOFTFOLD_INLINE row_total of(A scale, A largest,
-                                                         const exact_sum<A>& sum) {
+  SOFTFOLD_HD static SOFTFOLD_INLINE row_total of(A scale, A largest, const exact_sum<A>& sum) {
     constexpr A infinity = std::numeric_limits<A>::infinity();
     row_total r;
     r.kind = kind_of(scale, largest);
@@ -388,7 +387,7 @@ struct row_total {
  private:
   /// From the largest element's exponent, in the row's frame and relative to nothing.
   SOFTFOLD_HD SOFTFOLD_INLINE void set(const exponent<A>& e, const exponent<A>& from_zero,
-                                              const exact_sum<A>& sum) {
+                                       const exact_sum<A>& sum) {
     const term<A> t = term_of(e);
     n = t.n;
     constexpr double unit = 0x1p-64;  // 2^-spare_power

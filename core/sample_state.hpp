@@ -129,9 +129,9 @@ class state_fold {
 /// Adds columns [begin, end) of a row whose element of column c is row(c), in the blocks that are
 /// this lane's of so many.
 template <class A, class Row>
-SOFTFOLD_HD SOFTFOLD_INLINE void add_columns(state_fold<A>& to, const noise& n,
-                                                    const Row& row, std::int64_t begin,
-                                                    std::int64_t end, int lane, int lanes) {
+SOFTFOLD_HD SOFTFOLD_INLINE void add_columns(state_fold<A>& to, const noise& n, const Row& row,
+                                             std::int64_t begin, std::int64_t end, int lane,
+                                             int lanes) {
   for (std::int64_t block = begin / block_tokens + lane; block * block_tokens < end;
        block += lanes) {
     const philox_words words =

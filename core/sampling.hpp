@@ -84,31 +84,28 @@ inline constexpr int block_tokens = 8;
 
 /// The counter of a block of words. Kind 0 has 16 bits of each of 8 tokens, kind 1 the further 48
 /// bits of one.
-SOFTFOLD_HD constexpr SOFTFOLD_INLINE philox_words counter_of(const noise& n,
-                                                                     std::uint64_t block,
-                                                                     std::uint32_t kind) {
+SOFTFOLD_HD constexpr SOFTFOLD_INLINE philox_words counter_of(const noise& n, std::uint64_t block,
+                                                              std::uint32_t kind) {
   return {static_cast<std::uint32_t>(block),
           static_cast<std::uint32_t>(block >> 32) << 22 | n.draw << 1 | kind,
           static_cast<std::uint32_t>(n.offset), static_cast<std::uint32_t>(n.offset >> 32)};
 }
 
 SOFTFOLD_HD constexpr SOFTFOLD_INLINE philox_words first_words(const noise& n,
-                                                                      std::uint64_t block) {
+                                                               std::uint64_t block) {
   return philox4x32<7>(counter_of(n, block, 0), static_cast<std::uint32_t>(n.seed),
                        static_cast<std::uint32_t>(n.seed >> 32));
 }
 
 /// The top 16 bits of a token's number, given its block's words.
-SOFTFOLD_HD constexpr SOFTFOLD_INLINE std::uint32_t first_bits(const philox_words& w,
-                                                                      int place) {
+SOFTFOLD_HD constexpr SOFTFOLD_INLINE std::uint32_t first_bits(const philox_words& w, int place) {
   const std::uint32_t word = place < 4 ? (place < 2 ? w.a : w.b) : (place < 6 ? w.c : w.d);
   return place % 2 == 0 ? word & 0xffffU : word >> 16;
 }
 
 /// A token's 64 random bits, given the top 16.
-SOFTFOLD_HD constexpr SOFTFOLD_INLINE std::uint64_t all_bits(const noise& n,
-                                                                    std::int64_t token,
-                                                                    std::uint32_t first) {
+SOFTFOLD_HD constexpr SOFTFOLD_INLINE std::uint64_t all_bits(const noise& n, std::int64_t token,
+                                                             std::uint32_t first) {
   const philox_words w =
       philox4x32<10>(counter_of(n, static_cast<std::uint64_t>(token), 1),
                      static_cast<std::uint32_t>(n.seed), static_cast<std::uint32_t>(n.seed >> 32));
@@ -116,7 +113,7 @@ SOFTFOLD_HD constexpr SOFTFOLD_INLINE std::uint64_t all_bits(const noise& n,
 }
 
 SOFTFOLD_HD constexpr SOFTFOLD_INLINE std::uint64_t random_bits(const noise& n,
-                                                                       std::int64_t token) {
+                                                                std::int64_t token) {
   const auto t = static_cast<std::uint64_t>(token);
   return all_bits(n, token,
                   first_bits(first_words(n, t / block_tokens), static_cast<int>(t % block_tokens)));
