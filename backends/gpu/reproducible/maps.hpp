@@ -126,9 +126,10 @@ __global__ void __launch_bounds__(reader_threads, least_resident(5))
                 totals[row]);
 }
 
-/// Short rows, a vector for each thread.
+/// Short rows, a vector for each thread. Not told how many blocks are enough, ptxas would have some
+/// registers in memory.
 template <class In, class Out, bool log>
-__global__ void __launch_bounds__(reader_threads)
+__global__ void __launch_bounds__(reader_threads, least_resident(5))
     map_rows_by_total(const row_source<In> source, const result_rows<Out> to,
                       unsigned vectors_of_row,
                       const core::reproducible::row_total<arithmetic_t<In>>* totals) {
