@@ -20,7 +20,7 @@ import subprocess
 import sys
 import time
 
-SECONDS_TO_ANSWER = 900  # the longest that some compile for
+SECONDS_TO_ANSWER = 900  # some compile before their first answer
 SECONDS_TO_END = 10  # of a process that has closed its pipe
 
 

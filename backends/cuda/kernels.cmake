@@ -47,12 +47,13 @@ function(softfold_cuda_groups target)
   target_sources(${target} PRIVATE $<TARGET_OBJECTS:${groups}>)
 endfunction()
 
-# A target's property says for which architectures; here each unit's options do.
+# A target's property says for which architectures; here each unit's options do, of those written
+# as "90-real".
 function(softfold_cuda_architectures_by_type target)
   set_target_properties(${target} PROPERTIES CUDA_ARCHITECTURES OFF)
   foreach(unit IN LISTS ARGN)
     softfold_architectures_of(architectures ${unit} ${CMAKE_CUDA_ARCHITECTURES})
-    if(unit MATCHES "/attention[.]cu$")  # a tenth of all, and the same instructions on newer devices
+    if(unit MATCHES "/attention[.]cu$")  # the longest of all, and the same instructions on newer devices
       list(GET architectures 0 architectures)
     endif()
     list(TRANSFORM architectures REPLACE "^([0-9]+)-real$"

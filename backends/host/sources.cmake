@@ -55,7 +55,7 @@ function(softfold_host_sources target)
                         ${directory}/isa/avx512_bf16.cpp ${directory}/isa/amx.cpp
                  APPEND PROPERTY COMPILE_OPTIONS ${checked})
     # The baseline's kernels are checked where there are no others, which are the same templates and
-    # would run instead: they take a third of the build's time.
+    # would run instead: a sixth of the build's time.
     if(SOFTFOLD_INSTRUCTION_SETS)
       set(checked -fno-sanitize=all)
     endif()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Reproducible rows of up to short_reproducible_row_vectors vectors, as many at a time as a vector
+/// Reproducible rows that kernels/table.hpp calls short, as many at a time as a vector
 /// has lanes, or as have room for their terms in the first-level cache: what a row's digits become
 /// is computed for all of them at once, a lane for each.
 ///

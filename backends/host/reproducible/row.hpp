@@ -166,11 +166,7 @@ struct reproducible_job {
 
   static constexpr std::size_t segment_bytes = sizeof(reproducible_part);
   [[nodiscard]] static std::size_t kept_bytes(const plan&) { return 0; }
-  [[nodiscard]] shape description() const {
-    shape s = from.shape_to(0);
-    s.short_vectors = short_reproducible_sum_vectors;
-    return s;
-  }
+  [[nodiscard]] shape description() const { return from.shape_to(0); }
 
   class row {
    public:

@@ -147,6 +147,11 @@ struct logsumexp_job : reproducible_job<In, Finish> {
   using totals = reproducible_job<In, Finish>;
   matrix_ref lse;  ///< one column
 
+  [[nodiscard]] shape description() const {
+    shape s = totals::description();
+    s.short_vectors = short_reproducible_sum_vectors;
+    return s;
+  }
   [[nodiscard]] bool takes_short_rows() const {
     return reproducible_scale(this->from.scale) && lse.type == this->from.kernels.computed &&
            this->from.kernels.output.reproducible_short_logsumexp != nullptr;
