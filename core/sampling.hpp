@@ -122,12 +122,12 @@ SOFTFOLD_HD constexpr SOFTFOLD_INLINE std::uint64_t random_bits(const noise& n,
 /// E = -log(1 - u), u = (bits + 1/2) 2^-64: an exponential random number. From 2^-65 to 45.1.
 SOFTFOLD_HD SOFTFOLD_INLINE double exponential_number(std::uint64_t bits) {
   constexpr double unit = 0x1p-64;
-  if (bits >> 63 == 0) {
-    const double u = product(static_cast<double>(static_cast<std::int64_t>(bits)) + 0.5, unit);
-    const double v = 1 - u;
-    return -natural_log(v, (1 - v) - u);  // v + the rest is 1 - u exactly
-  }
-  return -natural_log(product(static_cast<double>(static_cast<std::int64_t>(~bits)) + 0.5, unit));
+  const bool is_low = bits >> 63 == 0;
+  const std::int64_t number = static_cast<std::int64_t>(is_low ? bits : ~bits);
+  const double u = product(static_cast<double>(number) + 0.5, unit);  // or 1 - u
+  const double v = 1 - u;
+  // One logarithm: lanes of a warp would take two one after the other. v + the rest is 1 - u.
+  return -natural_log(is_low ? v : u, is_low ? (1 - v) - u : 0);
 }
 
 /// The key of an element with that scaled logit: the largest wins, of equal ones that of the lowest
@@ -294,8 +294,9 @@ SOFTFOLD_HD inline double min_p_depth(double min_p) {
     return std::numeric_limits<double>::infinity();
   }
   // A subnormal p has a power of two more.
-  return min_p < 0x1p-1000 ? fused(200, 0.6931471805599453, -natural_log(product(min_p, 0x1p200)))
-                           : -natural_log(min_p);
+  const bool is_small = min_p < 0x1p-1000;
+  const double log = natural_log(is_small ? product(min_p, 0x1p200) : min_p);
+  return is_small ? fused(200, 0.6931471805599453, -log) : -log;
 }
 
 /// An element in the order of top-k: larger key first, then lower column.

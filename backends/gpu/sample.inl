@@ -151,7 +151,9 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
     }
   });
   if (lists.values.data != nullptr) {
-    launch_next(on.stream, sample_from_lists<In>, rows, list_threads, 0, p, ways, lists);
+    with_lanes(on.properties.lanes, [&](auto lanes) {
+      launch_next(on.stream, sample_from_lists<lanes(), In>, rows, list_threads, 0, p, ways, lists);
+    });
   }
   if (ways.may_go(sample_way::row)) {
     run_by_block<In>(on, p, ways);

@@ -20,108 +20,138 @@ inline namespace SOFTFOLD_BACKEND {
 
 constexpr int list_threads = sample_ways::most_listed;
 
-/// What the threads of a list share.
+/// What the warps of a list share.
+template <int lanes>
 struct list_memory {
-  double keys[list_threads];
-  std::int64_t columns[list_threads];
-  std::uint64_t weights[list_threads];
-  double first;
-  core::sampling::row_numbers numbers;
+  static constexpr int warps = list_threads / lanes;
+
+  std::uint64_t weights[warps];
+  int kept[warps];                        ///< elements
+  std::uint64_t kept_weights[warps];      ///< up to the last of them
+  core::sampling::runner best[2][warps];  ///< of this draw and the last
 };
 
-template <class In>
+/// The sum of the lanes' numbers up to the own one.
+template <int lanes>
+__device__ inline std::uint64_t sum_up_to_lane(std::uint64_t own) {
+  const auto lane = static_cast<int>(threadIdx.x % lanes);
+#pragma unroll
+  for (int distance = 1; distance < lanes; distance *= 2) {
+    const std::uint64_t before = shuffle(own, lane - distance);
+    own += lane >= distance ? before : 0;
+  }
+  return own;
+}
+template <int lanes>
+__device__ inline core::sampling::runner best_over_warp(core::sampling::runner best) {
+#pragma unroll
+  for (int mask = lanes / 2; mask > 0; mask /= 2) {
+    const core::sampling::runner other = {shuffle_xor(best.key, mask),
+                                          shuffle_xor(best.column, mask)};
+    best = other.beats(best) ? other : best;
+  }
+  return best;
+}
+
+template <int lanes, class In>
 __global__ void __launch_bounds__(list_threads)
     sample_from_lists(const core::sample_problem problem, const sample_ways ways,
                       const sample_lists lists) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
+  }
   namespace sampling = core::sampling;
+  using sampling::row_kind;
   using A = arithmetic_t<In>;
+  using memory_type = list_memory<lanes>;
   constexpr double infinity = std::numeric_limits<double>::infinity();
-  __shared__ uninitialised<list_memory> shared;
-  list_memory& memory = shared.get();
-  wait_for_launch_before();
+  __shared__ uninitialised<memory_type> shared;
+  memory_type& memory = shared.get();
   const std::int64_t row = blockIdx.x;
   const auto thread = static_cast<int>(threadIdx.x);
+  const int warp = thread / lanes;
   const sampling::parameters p = sampling::parameters_of(problem.options, row);
   if (ways.way_of(p) != sample_way::list) {
     return;
   }
   const bool greedy = p.temperature == 0;
+  const double scale = greedy ? 1 : sampling::scale_of<A>(p.temperature);
+  wait_for_launch_before();
+  const In* const values = static_cast<const In*>(lists.values.data) + row * lists.values.stride;
+  const auto first = static_cast<double>(widen(values[0]));
   const bool exists = thread < lists.values.cols && thread < p.top_k;
-  const A x =
-      exists ? widen(static_cast<const In*>(lists.values.data)[row * lists.values.stride + thread])
-             : -gpu::infinity<A>;
+  const double x = exists ? static_cast<double>(widen(values[thread])) : -infinity;
   const std::int64_t column = exists ? core::integer_at(lists.columns.data, lists.columns.type,
                                                         row * lists.columns.stride + thread)
                                      : 0;
-  const double scale = greedy ? 1 : sampling::scale_of<A>(p.temperature);
-  const double z = sampling::scaled(scale, static_cast<double>(x));
-  if (thread == 0) {
-    memory.first = z;
-    memory.numbers = sampling::row_numbers{};
-    const double element = static_cast<double>(x);
-    memory.numbers.kind = element != element     ? sampling::row_kind::nan
-                          : element == -infinity ? sampling::row_kind::empty
-                          : element == infinity  ? sampling::row_kind::infinite
-                                                 : sampling::row_kind::ordinary;
+  const row_kind kind = first != first       ? row_kind::nan
+                        : first == -infinity ? row_kind::empty
+                        : first == infinity  ? row_kind::infinite
+                                             : row_kind::ordinary;
+  const double largest = sampling::scaled(scale, first);
+  const double z = sampling::scaled(scale, x);
+  // The first elements, as they stand in order.
+  const bool deep_enough = z > -infinity && largest - z <= sampling::min_p_depth(p.min_p);
+  const std::uint64_t weight = deep_enough ? sampling::weight_of(largest - z) : 0;
+
+  std::uint64_t up_to = sum_up_to_lane<lanes>(weight);  // 64 of 2^50 at most
+  if (thread % lanes == lanes - 1) {
+    memory.weights[warp] = up_to;
   }
   __syncthreads();
-  const double largest = memory.first;
-  bool kept = z > -infinity && largest - z <= sampling::min_p_depth(p.min_p);
-  memory.weights[thread] = kept ? sampling::weight_of(largest - z) : 0;
-  memory.keys[thread] = kept ? 1 : 0;
+  std::uint64_t all = 0;
+  for (int w = 0; w < memory.warps; ++w) {
+    up_to += w < warp ? memory.weights[w] : 0;
+    all += memory.weights[w];
+  }
+  const bool is_first = thread == 0;
+  const bool kept =
+      kind == row_kind::ordinary && !greedy
+          ? deep_enough && (p.top_p == 1 || up_to - weight < sampling::share_of(p.top_p, {all}).low)
+          : is_first && (kind == row_kind::ordinary || kind == row_kind::infinite);
+  const lane_mask kept_lanes = ballot(kept);
+  // The first lanes, if any.
+  const std::uint64_t up_to_last = shuffle(up_to, kept_lanes != 0 ? count(kept_lanes) - 1 : 0);
+  if (thread % lanes == 0) {
+    memory.kept[warp] = count(kept_lanes);
+    memory.kept_weights[warp] = up_to_last;
+  }
   __syncthreads();
-  if (thread == 0) {
-    sampling::row_numbers& numbers = memory.numbers;
-    if (numbers.kind == sampling::row_kind::ordinary) {
-      // What is kept are the first elements.
-      sampling::mass all;
-      int count = 0;
-      for (; count < list_threads && memory.keys[count] != 0; ++count) {
-        all.add(memory.weights[count]);
-      }
-      if (greedy) {
-        count = 1;
-      } else if (p.top_p < 1) {
-        const sampling::mass target = sampling::share_of(p.top_p, all);
-        all = {};
-        count = 0;
-        do {
-          all.add(memory.weights[count]);
-          ++count;
-        } while (!all.reaches(target));
-      }
-      numbers.kept = count;
-      numbers.kept_weight = all;
-    } else {
-      numbers.kept = numbers.kind == sampling::row_kind::infinite ? 1 : 0;
+  sampling::row_numbers numbers{.kind = kind};
+  for (int w = 0; w < memory.warps; ++w) {
+    numbers.kept += memory.kept[w];
+    if (memory.kept[w] > 0) {
+      numbers.kept_weight = {memory.kept_weights[w]};
     }
+  }
+  if (is_first) {
     sampling::write_numbers(problem.options, row, numbers);
   }
-  __syncthreads();
-  const sampling::row_kind kind = memory.numbers.kind;
-  kept = thread < memory.numbers.kept;
+  const bool has_log = problem.options.log_probability.data != nullptr && !greedy;
   for (std::int64_t draw = 0; draw < problem.tokens.cols; ++draw) {
     sampling::runner own;
     if (kept) {
       const sampling::noise noise = {p.seed, p.offset, static_cast<std::uint32_t>(draw)};
-      own = {kind == sampling::row_kind::ordinary && !greedy
+      own = {kind == row_kind::ordinary && !greedy
                  ? sampling::key_of(z, sampling::random_bits(noise, column))
                  : z,
              column};
     }
-    // The winner writes its own token.
-    const sampling::runner best = best_of_block(own, memory.keys, memory.columns);
-    if (thread == 0) {
-      memory.columns[0] = best.column;
+    const sampling::runner of_warp = best_over_warp<lanes>(own);
+    sampling::runner(&found)[memory_type::warps] = memory.best[draw % 2];
+    if (thread % lanes == 0) {
+      found[warp] = of_warp;
     }
     __syncthreads();
-    if (memory.numbers.kept > 0 ? kept && column == memory.columns[0] : thread == 0) {
-      const double log = greedy || kind != sampling::row_kind::ordinary
-                             ? 0
-                             : sampling::log_probability(largest, z, memory.numbers.kept_weight);
+    sampling::runner best = found[0];
+    for (int w = 1; w < memory.warps; ++w) {
+      best = found[w].beats(best) ? found[w] : best;
+    }
+    // The winner writes its own token.
+    if (numbers.kept > 0 ? kept && column == best.column : is_first) {
+      const double log = has_log ? sampling::log_probability(largest, z, numbers.kept_weight) : 0;
       write_drawn(problem, row, draw, {z, column}, kind, log);
     }
-    __syncthreads();
   }
 }
 

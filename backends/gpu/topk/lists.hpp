@@ -312,6 +312,7 @@ __global__ void __launch_bounds__(merge_threads)
   const std::int64_t n = call.k * spans;
   const packed_entry* const lists = all_lists + row * n;
   wait_for_launch_before();
+  let_next_begin();
   if (threadIdx.x < lanes) {
     const int lane = static_cast<int>(threadIdx.x);
     const std::int64_t rank = (call.k + spans - 2) / (spans - 1);
