@@ -120,8 +120,8 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
       using rows_type = std::remove_cvref_t<decltype(reading)>;
       launch_grid(on.stream, race_chunks<lanes(), In, rows_type, sums()>, all_chunks,
                   reader_threads, source, p, ways, chunks, parts, list_counts, reading, raw_parts);
-      launch_next(on.stream, race_finish<In, rows_type>, draws, finish_threads, 0, source, p, ways,
-                  chunks, parts, stairs.states, stairs.rest, reading);
+      launch_next(on.stream, race_finish<lanes(), In, rows_type>, draws, finish_threads, 0, source,
+                  p, ways, chunks, parts, stairs.states, stairs.rest, reading);
     };
     if (has_race && given.edits.any()) {
       race(masked_rows<In>{row_removals::of(given.edits)}, std::false_type());

@@ -205,27 +205,30 @@ __device__ inline typename Results::result total_of_row(const row_source<In>& so
   using A = arithmetic_t<In>;
   using total = reproducible::row_total<A>;
   const auto reader = row_reader<In>::of(source.row(row), source.cols);
-  A largest;
-  if (parts != nullptr) {
-    A most = -infinity<A>;
-    for (auto i = static_cast<int>(threadIdx.x); i < chunks.count; i += reader_threads) {
-      most = max_or_nan(most, ordered(parts[row * chunks.count + i].largest, scale));
-    }
-    largest = ordered(max_of_block<lanes>(most, memory), scale);
-  } else {
-    largest = largest_plainly<lanes>(reader, scale, memory);
-  }
-  reproducible::exact_sum<A> sum;
-  if (total::kind_of(scale, largest) == reproducible::row_kind::ordinary) {
-    if (parts == nullptr || reproducible::frame<A>::of(scale, largest).is_far) {
-      add_plainly(reader, Results::frame_of(scale, largest), largest,
-                  std::int64_t{threadIdx.x} * block_columns,
-                  std::int64_t{reader_threads} * block_columns, sum);
-    } else {
-      for (auto i = static_cast<int>(threadIdx.x); i < chunks.count; i += reader_threads) {
-        sum.add(parts[row * chunks.count + i].sum);
+  const auto is_far = [&](A largest) {
+    return total::kind_of(scale, largest) == reproducible::row_kind::ordinary &&
+           reproducible::frame<A>::of(scale, largest).is_far;
+  };
+  if constexpr (!std::is_same_v<A, double>) {
+    if (parts != nullptr) {  // few: each warp combines them, which needs no barrier
+      const part_total<A>* const first = parts + row * chunks.count;
+      const total_state whole = combine_over_lanes(lanes, total_monoid(), [&](const auto& f) {
+        for (auto i = static_cast<int>(threadIdx.x % lanes); i < chunks.count; i += lanes) {
+          f(total_state{ordered(first[i].largest, scale), first[i].sum});
+        }
+      });
+      const A largest = ordered(whole.largest, scale);
+      if (!is_far(largest)) {
+        return Results::of(scale, largest, whole.sum);
       }
     }
+  }
+  const A largest = largest_plainly<lanes>(reader, scale, memory);
+  reproducible::exact_sum<A> sum;
+  if (total::kind_of(scale, largest) == reproducible::row_kind::ordinary) {
+    add_plainly(reader, Results::frame_of(scale, largest), largest,
+                std::int64_t{threadIdx.x} * block_columns,
+                std::int64_t{reader_threads} * block_columns, sum);
     sum = sum_over_block<lanes>(sum, memory);
   }
   return Results::of(scale, largest, sum);

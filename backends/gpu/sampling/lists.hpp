@@ -71,12 +71,14 @@ __global__ void __launch_bounds__(list_threads)
   const auto thread = static_cast<int>(threadIdx.x);
   const int warp = thread / lanes;
   const sampling::parameters p = sampling::parameters_of(problem.options, row);
-  if (ways.way_of(p) != sample_way::list) {
-    return;
-  }
+  const bool is_listed = ways.way_of(p) == sample_way::list;
   const bool greedy = p.temperature == 0;
   const double scale = greedy ? 1 : sampling::scale_of<A>(p.temperature);
+  const double depth = sampling::min_p_depth(p.min_p);
   wait_for_launch_before();
+  if (!is_listed) {
+    return;
+  }
   const In* const values = static_cast<const In*>(lists.values.data) + row * lists.values.stride;
   const auto first = static_cast<double>(widen(values[0]));
   const bool exists = thread < lists.values.cols && thread < p.top_k;
@@ -91,7 +93,7 @@ __global__ void __launch_bounds__(list_threads)
   const double largest = sampling::scaled(scale, first);
   const double z = sampling::scaled(scale, x);
   // The first elements, as they stand in order.
-  const bool deep_enough = z > -infinity && largest - z <= sampling::min_p_depth(p.min_p);
+  const bool deep_enough = z > -infinity && largest - z <= depth;
   const std::uint64_t weight = deep_enough ? sampling::weight_of(largest - z) : 0;
 
   std::uint64_t up_to = sum_up_to_lane<lanes>(weight);  // 64 of 2^50 at most
@@ -117,7 +119,8 @@ __global__ void __launch_bounds__(list_threads)
     memory.kept_weights[warp] = up_to_last;
   }
   __syncthreads();
-  sampling::row_numbers numbers{.kind = kind};
+  sampling::row_numbers numbers;
+  numbers.kind = kind;
   for (int w = 0; w < memory.warps; ++w) {
     numbers.kept += memory.kept[w];
     if (memory.kept[w] > 0) {

@@ -75,8 +75,14 @@ struct race_part {
   [[nodiscard]] __device__ bool has_runner() const {
     return count > 0 || bound() > -infinity<float>;
   }
-  /// What f32 arithmetic may be wrong by near a key of that size, generously.
-  __device__ static float slack_of(float key_2) { return 0x1p-10F + 0x1p-20F * fabsf(key_2); }
+  /// Whether it may have the best runner of a row with that `best`.
+  [[nodiscard]] __device__ bool may_have_best(float other) const {
+    return count >= unknown || (has_runner() && may_beat(other));
+  }
+  /// What f32 arithmetic may be wrong by near a key of that size: four times the bound. Its scaled
+  /// logit, not further from 0 than the key and 65, is rounded three times; log2 E is wrong by
+  /// 2^-16 at most, where E is smallest. Keys that are nearer than that take a slower way.
+  __device__ static float slack_of(float key_2) { return 0x1p-13F + 0x1p-20F * fabsf(key_2); }
 };
 
 /// Which elements of a row may win.

@@ -161,7 +161,7 @@ __device__ inline void gather_parts(const race_part* parts, const row_chunks& ch
   const float best = core::value_of_key<float>(memory.best);
   for (auto i = static_cast<int>(threadIdx.x); i < chunks.count; i += threads) {
     const race_part& part = parts[i];
-    if (part.count >= race_part::unknown || (part.has_runner() && part.may_beat(best))) {
+    if (part.may_have_best(best)) {
       const int place = atomicAdd(&memory.count, 1);
       if (place < memory.most) {
         memory.parts[place] = part;
@@ -229,33 +229,77 @@ __device__ inline void find_winner(const Race& race, finish_memory<threads>& mem
   __syncthreads();
 }
 
+/// What all parts of a row say of it.
+struct race_outcome {
+  bool is_plain;       ///< one element can win, and there is no NaN
+  std::uint32_t best;  ///< as a part's
+  std::uint32_t top;
+  std::int64_t column;  ///< that can win
+};
+
+/// By each warp for itself: most rows need no more, nor a barrier.
+template <int lanes>
+__device__ inline race_outcome outcome_of(const race_part* parts, int count) {
+  const auto lane = static_cast<int>(threadIdx.x % lanes);
+  race_outcome row = {true, 0, 0, -1};
+  std::uint32_t nan = 0;
+  for (int i = lane; i < count; i += lanes) {
+    row.best = parts[i].best > row.best ? parts[i].best : row.best;
+    row.top = parts[i].top > row.top ? parts[i].top : row.top;
+    nan |= parts[i].nan;
+  }
+  row.best = max_over_warp<lanes>(row.best);
+  row.top = max_over_warp<lanes>(row.top);
+  int found = 0;
+  for (int i = lane; i < count; i += lanes) {
+    if (parts[i].may_have_best(core::value_of_key<float>(row.best))) {
+      found += parts[i].count == 1 ? 1 : 2;
+      row.column = parts[i].columns[0];
+    }
+  }
+  const lane_mask finders = ballot(found != 0);
+  row.is_plain = ballot(nan != 0 || found > 1) == 0 && gpu::count(finders) == 1;
+  row.column = shuffle(row.column, row.is_plain ? gpu::count((finders & (~finders + 1)) - 1) : 0);
+  return row;
+}
+
 constexpr int finish_threads = 64;
 
 /// The tokens of rows without filters; where what they keep is wanted, too, the draws are left to
 /// sample_in_rounds.
-template <class In, class Rows>
+template <int lanes, class In, class Rows>
 __global__ void __launch_bounds__(finish_threads, least_resident(8))
     race_finish(const row_source<In> source, const core::sample_problem problem,
                 const sample_ways ways, const row_chunks chunks, const race_part* parts,
                 draw_state* states, const draw_list rest, const Rows rows) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
+  }
   __shared__ uninitialised<finish_memory<finish_threads>> shared;
-  wait_for_launch_before();
-  let_next_begin();
   const std::int64_t number = blockIdx.x;
   const std::int64_t row = number % source.rows;
   const core::sampling::parameters p = core::sampling::parameters_of(problem.options, row);
-  if (ways.way_of(p) != sample_way::race) {
+  const bool races = ways.way_of(p) == sample_way::race;
+  wait_for_launch_before();
+  let_next_begin();
+  if (!races) {
     return;
   }
-  gather_parts(parts + number * chunks.count, chunks, source.cols, shared.get());
-  const auto reader = rows.reader(source, row);
-  find_winner(
-      race<In, false, decltype(rows.reader(source, row))>::of(reader, p, number / source.rows),
-      shared.get());
+  const race_part* const own = parts + number * chunks.count;
+  const race_outcome outcome = outcome_of<lanes>(own, chunks.count);
+  core::sampling::runner best = {static_cast<double>(core::value_of_key<float>(outcome.best)),
+                                 outcome.column};
+  if (!outcome.is_plain) {
+    gather_parts(own, chunks, source.cols, shared.get());
+    const auto reader = rows.reader(source, row);
+    find_winner(
+        race<In, false, decltype(rows.reader(source, row))>::of(reader, p, number / source.rows),
+        shared.get());
+    best = shared.get().winner;
+  }
   if (threadIdx.x == 0) {
-    const core::sampling::runner best = shared.get().winner;
     if (ways.wants_kept) {
-      states[number] = {best.column, core::value_of_key<float>(shared.get().top), kind_of(best),
+      states[number] = {best.column, core::value_of_key<float>(outcome.top), kind_of(best),
                         verdict::kept};
       rest.append(number);
     } else {

@@ -88,18 +88,19 @@ __global__ void __launch_bounds__(reader_threads, least_resident(2))
     return stop_wrong_lanes();
   }
   __shared__ uninitialised<cut_memory> shared;
-  wait_for_launch_before();
-  let_next_begin();
   const std::int64_t number = blockIdx.x;
   const std::int64_t row = number % source.rows;
   const core::sampling::parameters p = core::sampling::parameters_of(problem.options, row);
-  if (ways.way_of(p) != sample_way::stairs) {
-    return;
-  }
+  const bool has_stairs = ways.way_of(p) == sample_way::stairs;
   stair_cut<lanes, In> cut(
       row_reader<In>::of(source.row(row), source.cols), p, number / source.rows,
       stair_filters::of(p, problem.options.order, source.cols), draws.parts_of(number),
       draws.counted_of(number), draws.chunks, shared.get());
+  wait_for_launch_before();
+  let_next_begin();
+  if (!has_stairs) {
+    return;
+  }
   const draw_state& state = cut.find();
   if (threadIdx.x == 0) {
     end_draw(problem, draws, number, state, true);
