@@ -79,10 +79,7 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
       o.top_ps.data != nullptr || o.top_p < 1 || o.top_ks.data != nullptr || o.top_k > 0;
   const std::int64_t draws =
       has_race || has_stairs ? rows * std::max<std::int64_t>(p.tokens.cols, 1) : 0;
-  // Few draws are not worth the launches of a second read over all blocks, which few need.
-  constexpr std::int64_t for_measure = 16;
-  const bool measures = has_stairs && counts && draws >= for_measure;
-  const bool has_rest = has_stairs || (has_race && ways.wants_kept);
+  const bool has_rest = has_race && ways.wants_kept;
   // The race's read of all rows finds the totals of raw ones, too, unless they are short.
   const auto raw_plan = total_plan::of<In>(on, p.x, 1);
   const bool in_race = has_raws && has_race && draws == rows && ways.alike && !given.edits.any() &&
@@ -96,8 +93,9 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
   core::reproducible::row_total<float>* totals = nullptr;
   part_total<float>* raw_parts = nullptr;
   race_part* parts = nullptr;
-  stair_draws stairs = {.chunks = chunks, .blocks = blocks};
-  int* list_counts = nullptr;
+  stair_draws stairs = {.chunks = chunks};
+  draw_state* states = nullptr;
+  draw_list rest = {};  // what sample_in_rounds ends
   scratch_arrays::lay_out(on, [&](scratch_arrays& memory) {
     totals =
         memory.take<core::reproducible::row_total<float>>(has_raws && raw_plan.by_warp ? rows : 0);
@@ -106,12 +104,8 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
     stairs.parts = memory.take<stair_part>(has_stairs ? all_chunks : 0);
     stairs.counted =
         memory.take<std::uint32_t>(has_stairs && counts ? all_chunks * stair_window::bins : 0);
-    stairs.states = memory.take<draw_state>(has_rest ? draws : 0);
-    stairs.measures = memory.take<measured_row>(measures ? draws : 0);
-    list_counts = memory.take<int>(has_rest ? 2 : 0);
-    stairs.unknown = {memory.take<std::int64_t>(measures ? draws : 0), list_counts};
-    stairs.rest = {memory.take<std::int64_t>(has_rest ? draws : 0),
-                   list_counts != nullptr ? list_counts + 1 : nullptr};
+    states = memory.take<draw_state>(has_rest ? draws : 0);
+    rest = {memory.take<std::int64_t>(has_rest ? draws : 0), memory.take<int>(has_rest ? 1 : 0)};
   });
 
   const auto source = row_source<In>::of(p.x);
@@ -119,9 +113,9 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
     const auto race = [&](const auto& reading, auto sums) {
       using rows_type = std::remove_cvref_t<decltype(reading)>;
       launch_grid(on.stream, race_chunks<lanes(), In, rows_type, sums()>, all_chunks,
-                  reader_threads, source, p, ways, chunks, parts, list_counts, reading, raw_parts);
+                  reader_threads, source, p, ways, chunks, parts, rest.count, reading, raw_parts);
       launch_next(on.stream, race_finish<lanes(), In, rows_type>, draws, finish_threads, 0, source,
-                  p, ways, chunks, parts, stairs.states, stairs.rest, reading);
+                  p, ways, chunks, parts, states, rest, reading);
     };
     if (has_race && given.edits.any()) {
       race(masked_rows<In>{row_removals::of(given.edits)}, std::false_type());
@@ -131,23 +125,16 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
       race(whole_rows<In>{}, std::false_type());
     }
     if (has_stairs) {
-      launch_grid(
-          on.stream, counts ? stair_chunks<lanes(), true, In> : stair_chunks<lanes(), false, In>,
-          all_chunks, reader_threads, source, p, ways, stairs, has_race ? nullptr : list_counts);
+      launch_grid(on.stream,
+                  counts ? stair_chunks<lanes(), true, In> : stair_chunks<lanes(), false, In>,
+                  all_chunks, reader_threads, source, p, ways, stairs);
       launch_next(on.stream, stair_finish<lanes(), In>, draws, reader_threads, 0, source, p, ways,
                   stairs);
-      if (measures) {
-        launch_next(on.stream, stair_measure<lanes(), In>, blocks, reader_threads, 0, source, p,
-                    stairs);
-        launch_next(on.stream, stair_judge<lanes(), In>,
-                    std::min<std::int64_t>(draws, on.properties.multiprocessors), reader_threads, 0,
-                    source, p, stairs);
-      }
     }
     if (has_rest || ways.may_go(sample_way::rounds)) {
       launch_next(on.stream, sample_in_rounds<lanes(), In>,
                   std::min<std::int64_t>(std::max(rows, draws), 2 * on.properties.multiprocessors),
-                  reader_threads, 0, source, p, ways, stairs.rest, stairs.states);
+                  reader_threads, 0, source, p, ways, rest, states);
     }
   });
   if (lists.values.data != nullptr) {

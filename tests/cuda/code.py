@@ -51,8 +51,6 @@ TUNED = {
     "race_finish": 0,
     "stair_chunks": 0,
     "stair_finish": 0,
-    "stair_measure": 0,
-    "stair_judge": 0,
     "sample_in_rounds": 8,
     "total_by_warp": 0,
     "total_chunks": 0,

@@ -35,20 +35,23 @@ struct list_memory {
 template <int lanes>
 __device__ inline std::uint64_t sum_up_to_lane(std::uint64_t own) {
   const auto lane = static_cast<int>(threadIdx.x % lanes);
-#pragma unroll
   for (int distance = 1; distance < lanes; distance *= 2) {
     const std::uint64_t before = shuffle(own, lane - distance);
     own += lane >= distance ? before : 0;
   }
   return own;
 }
+/// Member by member: compilers would choose between places in memory.
+__device__ inline void take_better(const core::sampling::runner& other,
+                                   core::sampling::runner& best) {
+  const bool is_better = other.beats(best);
+  best.key = is_better ? other.key : best.key;
+  best.column = is_better ? other.column : best.column;
+}
 template <int lanes>
 __device__ inline core::sampling::runner best_over_warp(core::sampling::runner best) {
-#pragma unroll
   for (int mask = lanes / 2; mask > 0; mask /= 2) {
-    const core::sampling::runner other = {shuffle_xor(best.key, mask),
-                                          shuffle_xor(best.column, mask)};
-    best = other.beats(best) ? other : best;
+    take_better({shuffle_xor(best.key, mask), shuffle_xor(best.column, mask)}, best);
   }
   return best;
 }
@@ -148,7 +151,7 @@ __global__ void __launch_bounds__(list_threads)
     __syncthreads();
     sampling::runner best = found[0];
     for (int w = 1; w < memory.warps; ++w) {
-      best = found[w].beats(best) ? found[w] : best;
+      take_better(found[w], best);
     }
     // The winner writes its own token.
     if (numbers.kept > 0 ? kept && column == best.column : is_first) {

@@ -50,12 +50,14 @@ struct measured_row {
   }
 };
 
-/// The same about, of a part of the row: masses within a share of 2^-13 of themselves, relative to
-/// the largest element's, or NaN; the count is exact.
+/// The same about, of a part of the row: masses within a share of 2^-16.5 of themselves, relative
+/// to the largest element's, or NaN; the numbers of elements are exact.
 struct near_measure {
-  float before;
+  float larger;
   float whole;
-  std::int64_t before_count;
+  float of_equal;  ///< of one element
+  std::int64_t larger_count;
+  std::int64_t equal_before;  ///< elements
 };
 
 struct measure_memory {
@@ -79,9 +81,10 @@ __device__ inline near_measure sum_over_block(const near_measure& own, measure_m
     memory.near = {};
   }
   __syncthreads();
-  add_over_block<lanes>(own.before, memory.near.before);
+  add_over_block<lanes>(own.larger, memory.near.larger);
   add_over_block<lanes>(own.whole, memory.near.whole);
-  add_over_block<lanes>(own.before_count, memory.near.before_count);
+  add_over_block<lanes>(own.larger_count, memory.near.larger_count);
+  add_over_block<lanes>(own.equal_before, memory.near.equal_before);
   __syncthreads();
   return memory.near;
 }
@@ -101,6 +104,24 @@ struct row_measure {
   __device__ static float next_above(float element) {
     const std::uint32_t bits = __float_as_uint(element);
     return __uint_as_float(element > 0 ? bits + 1 : element < 0 ? bits - 1 : 1U);
+  }
+  /// The least element that has a part: the depth in f64 by a comparison in f32.
+  [[nodiscard]] __device__ float least() const {
+    constexpr float none = -std::numeric_limits<float>::max();
+    const auto has_part = [&](float element) {
+      return largest - core::sampling::scaled(scale, static_cast<double>(element)) <= depth;
+    };
+    if (has_part(none)) {
+      return none;
+    }
+    auto element = static_cast<float>((largest - depth) / scale);
+    while (has_part(element)) {
+      element = -next_above(-element);
+    }
+    while (!has_part(element)) {
+      element = next_above(element);
+    }
+    return element;
   }
 
   /// The measure of columns [begin, end), begin a multiple of block_columns, to all threads of the
@@ -151,8 +172,8 @@ struct row_measure {
     return memory;
   }
 
-  /// Of columns [begin, end); the depth counts for nothing. To all of reader_threads threads.
-  template <int lanes, int ahead = sizeof(In) == 4 ? 3 : 5>
+  /// Of columns [begin, end). To all of reader_threads threads.
+  template <int lanes, int ahead>
   __device__ near_measure nearly(std::int64_t begin, std::int64_t end,
                                  measure_memory& memory) const {
     constexpr int step = reader_threads * block_columns;
@@ -160,46 +181,54 @@ struct row_measure {
     const auto scale_2 = static_cast<float>(scale) * log2_e;
     const row_reader<In> part = {row.x, end < row.cols ? end : row.cols, row.in_vectors};
     const auto own_block = static_cast<std::uint32_t>(column / block_columns);
-    const float above = next_above(x);
+    const float lowest = least();
     auto number = static_cast<std::uint32_t>(begin / block_columns) + threadIdx.x;
     near_measure own = {};
+    // In f64, or a long row's error would grow with it.
+    double larger = 0;
+    double whole = 0;
     column_block<In> blocks[ahead];
     part.template load<step>(begin, blocks);
     for (std::int64_t first = begin; first < end;) {
       first += ahead * step;
 #pragma unroll
       for (int a = 0; a < ahead; ++a) {
-        // Of equal elements those of the blocks before the column's.
-        const float from = number + a * reader_threads < own_block ? x : above;
-        float part_before = 0;
+        float part_larger = 0;
         float part_whole = 0;
         int part_count = 0;
+        int part_equal = 0;
 #pragma unroll
         for (int i = 0; i < block_columns; ++i) {
           const float element = blocks[a].element(i);
-          const float e = fast_exp2((element - largest_x) * scale_2);
+          const float e = element >= lowest ? fast_exp2((element - largest_x) * scale_2) : 0.0F;
           part_whole += e;
-          if (element >= from) {
-            part_before += e;
+          if (element > x) {
+            part_larger += e;
             ++part_count;
           }
+          part_equal += element == x ? 1 : 0;
         }
         if (first < end) {
           part.template load_one<step>(first, a, blocks[a]);
         }
-        own.before += part_before;
-        own.whole += part_whole;
-        own.before_count += part_count;
+        larger += static_cast<double>(part_larger);
+        whole += static_cast<double>(part_whole);
+        own.larger_count += part_count;
+        // Those of the blocks before the column's.
+        own.equal_before += number + a * reader_threads < own_block ? part_equal : 0;
       }
       number += ahead * reader_threads;
     }
     // And those before it in its own.
     const std::int64_t at = std::int64_t{own_block} * block_columns + threadIdx.x;
     if (at < column && at >= begin && at < end && row.element(at) == x) {
-      own.before += fast_exp2((x - largest_x) * scale_2);
-      ++own.before_count;
+      ++own.equal_before;
     }
-    return sum_over_block<lanes>(own, memory);
+    own.larger = static_cast<float>(larger);
+    own.whole = static_cast<float>(whole);
+    near_measure sum = sum_over_block<lanes>(own, memory);
+    sum.of_equal = fast_exp2((x - largest_x) * scale_2);
+    return sum;
   }
 };
 

@@ -65,14 +65,8 @@ struct masked_rows {
   }
 };
 
-/// The first kernel of a call clears its lists, which no kernel before it reads any more.
-__device__ inline void clear_lists(int* counts) {
-  if (counts != nullptr && blockIdx.x == 0 && threadIdx.x < 2) {
-    counts[threadIdx.x] = 0;
-  }
-}
-
-/// `sums`: the same read finds the parts' totals, of the rows as they are.
+/// `sums`: the same read finds the parts' totals, of the rows as they are. `cleared`, if given, is
+/// the number of elements of a list that race_finish appends to.
 template <int lanes, class In, class Rows, bool sums>
 __global__ void __launch_bounds__(reader_threads,
                                   least_resident(sums ? summing_race_resident : Rows::resident))
@@ -84,7 +78,9 @@ __global__ void __launch_bounds__(reader_threads,
   }
   __shared__ uninitialised<race_part> part;
   let_next_begin();
-  clear_lists(cleared);
+  if (cleared != nullptr && blockIdx.x == 0 && threadIdx.x == 0) {
+    *cleared = 0;
+  }
   const std::int64_t number = blockIdx.x / static_cast<unsigned>(chunks.count);
   const auto chunk = static_cast<int>(blockIdx.x % static_cast<unsigned>(chunks.count));
   const std::int64_t row = number % source.rows;

@@ -30,13 +30,6 @@ struct round_memory {
   race_limits limits;
 };
 
-/// Whether what a row's top_p or top_k keeps has to be measured, and can be nearly.
-[[nodiscard]] __device__ inline bool measures_nearly(const core::sampling::parameters& p,
-                                                     bool joint, std::int64_t cols) {
-  // With a depth there is something to be exact about.
-  return (cuts_k(p, cols) || p.top_p < 1) && (joint || p.min_p == 0);
-}
-
 /// By min-p; kept is only what no other filter cuts.
 template <class In>
 __device__ inline verdict judge_by_depth(const row_measure<In>& measure,
@@ -46,18 +39,19 @@ __device__ inline verdict judge_by_depth(const row_measure<In>& measure,
          : cuts_k(p, measure.row.cols) || p.top_p < 1                   ? verdict::unknown
                                                                         : verdict::kept;
 }
-/// By top-k and top-p, of a row that measures_nearly().
-__device__ inline verdict judge_nearly(const near_measure& near,
+/// By top-k and top-p, of an element that so many equal ones stand before.
+__device__ inline verdict judge_nearly(const near_measure& near, std::int64_t equal,
                                        const core::sampling::parameters& p, std::int64_t cols) {
-  if (cuts_k(p, cols) && near.before_count >= p.top_k) {
+  if (cuts_k(p, cols) && near.larger_count + equal >= p.top_k) {
     return verdict::removed;
   }
-  constexpr float share = 0x1p-11F;
+  constexpr float share = 0x1p-16F;
   constexpr float units = 0x1p-40F;  // what rounding masses to integers may do
+  const float before = fmaf(static_cast<float>(equal), near.of_equal, near.larger);
   const float wanted = static_cast<float>(p.top_p) * near.whole;
-  return !(p.top_p < 1) || near.before * (1 + share) + units < wanted * (1 - share) ? verdict::kept
-         : near.before * (1 - share) > wanted * (1 + share) + units ? verdict::removed
-                                                                    : verdict::unknown;
+  return !(p.top_p < 1) || before * (1 + share) + units < wanted * (1 - share) ? verdict::kept
+         : before * (1 - share) > wanted * (1 + share) + units                 ? verdict::removed
+                                                                               : verdict::unknown;
 }
 
 /// Whether the filters keep the winner; if not, the limits are set for the next round.
@@ -70,9 +64,10 @@ __device__ inline bool keeps_winner(const row_reader<In>& row, bool joint, verdi
       measure_of(row, p, joint, static_cast<float>(memory.numbers.largest_x), memory.winner.column);
   if (judged == verdict::unknown) {
     judged = judge_by_depth(measure, p);
-    if (judged == verdict::unknown && measures_nearly(p, joint, row.cols)) {
-      judged = judge_nearly(
-          measure.template nearly<lanes, round_ahead>(0, row.cols, memory.measure), p, row.cols);
+    if (judged == verdict::unknown) {
+      const near_measure near =
+          measure.template nearly<lanes, round_ahead>(0, row.cols, memory.measure);
+      judged = judge_nearly(near, near.equal_before, p, row.cols);
     }
     if (judged == verdict::unknown) {
       judged = measure.template exactly<lanes>(0, row.cols, memory.measure.exact).keeps(p, row.cols)
@@ -126,6 +121,47 @@ __device__ inline double log_of_winner(const row_reader<In>& row, const sample_w
   return sampling::log_probability(memory.numbers.largest, z, memory.numbers.kept_weight);
 }
 
+/// A draw's winner, for a row's `memory.parameters`, from what is known of it.
+template <int lanes, class In>
+__device__ inline void find_in_rounds(const row_reader<In>& row, bool joint, std::int64_t draw,
+                                      const draw_state& known, round_memory& memory) {
+  namespace sampling = core::sampling;
+  sampling::row_numbers& numbers = memory.numbers;
+  const sampling::parameters& p = memory.parameters;
+  bool is_raced = known.judged != verdict::unraced;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    memory.limits = {.depth = sampling::min_p_depth(p.min_p)};
+    memory.winner.column = known.winner;
+    numbers.largest_x = static_cast<double>(known.top);
+    numbers.kind = known.kind;
+  }
+  __syncthreads();
+  for (bool is_first = true;; is_first = false) {
+    if (!is_raced) {
+      const auto racer = race<In, true>::of(row, p, draw, memory.limits);
+      racer.template run<lanes, round_ahead>(
+          0, row.cols, memory.race.parts[0],
+          is_first ? -infinity<float> : static_cast<float>(numbers.largest_x), [](const auto&) {});
+      take_part(row.cols, memory.race);
+      find_winner(racer, memory.race);
+      if (threadIdx.x == 0) {
+        memory.winner = memory.race.winner;
+        if (is_first) {
+          numbers.largest_x = static_cast<double>(core::value_of_key<float>(memory.race.top));
+          numbers.kind = kind_of(memory.winner);
+        }
+      }
+      __syncthreads();
+    }
+    if (numbers.kind != sampling::row_kind::ordinary || p.temperature == 0 ||
+        keeps_winner<lanes>(row, joint, is_raced ? known.judged : verdict::unknown, memory)) {
+      break;
+    }
+    is_raced = false;
+  }
+}
+
 /// The draws of a list, whose states these are; without numbers all draws of the rows that go this
 /// way.
 template <int lanes, class In>
@@ -161,40 +197,7 @@ __global__ void __launch_bounds__(reader_threads, least_resident(2))
     for (std::int64_t j = 0; j < draws || j == 0; ++j) {
       const std::int64_t draw = number / source.rows + j;
       const draw_state state = is_listed ? states[number] : draw_state{.judged = verdict::unraced};
-      bool is_raced = state.judged != verdict::unraced;
-      __syncthreads();
-      if (threadIdx.x == 0) {
-        memory.limits = {.depth = sampling::min_p_depth(p.min_p)};
-        memory.winner.column = state.winner;
-        numbers.largest_x = static_cast<double>(state.top);
-        numbers.kind = state.kind;
-      }
-      __syncthreads();
-      for (bool is_first = true;; is_first = false) {
-        if (!is_raced) {
-          const auto racer = race<In, true>::of(reader, p, draw, memory.limits);
-          racer.template run<lanes, round_ahead>(
-              0, source.cols, memory.race.parts[0],
-              is_first ? -infinity<float> : static_cast<float>(numbers.largest_x),
-              [](const auto&) {});
-          take_part(source.cols, memory.race);
-          find_winner(racer, memory.race);
-          if (threadIdx.x == 0) {
-            memory.winner = memory.race.winner;
-            if (is_first) {
-              numbers.largest_x = static_cast<double>(core::value_of_key<float>(memory.race.top));
-              numbers.kind = kind_of(memory.winner);
-            }
-          }
-          __syncthreads();
-        }
-        if (numbers.kind != sampling::row_kind::ordinary || p.temperature == 0 ||
-            keeps_winner<lanes>(reader, joint, is_raced ? state.judged : verdict::unknown,
-                                memory)) {
-          break;
-        }
-        is_raced = false;
-      }
+      find_in_rounds<lanes>(reader, joint, draw, state, memory);
       if (threadIdx.x == 0) {
         numbers.largest =
             sampling::scaled(sampling::scale_of<float>(p.temperature), numbers.largest_x);

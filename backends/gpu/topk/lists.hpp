@@ -313,6 +313,17 @@ __global__ void __launch_bounds__(merge_threads)
   const packed_entry* const lists = all_lists + row * n;
   wait_for_launch_before();
   let_next_begin();
+  // Loads that are under way together, and while the bound is found; of few rows these are all.
+  constexpr int together = 8;
+  packed_entry entries[together];
+  const auto load = [&](std::int64_t first) {
+#pragma unroll
+    for (int i = 0; i < together; ++i) {
+      const std::int64_t at = first + i * merge_threads;
+      entries[i] = at < n ? lists[at] : 0;
+    }
+  };
+  load(threadIdx.x);
   if (threadIdx.x < lanes) {
     const int lane = static_cast<int>(threadIdx.x);
     const std::int64_t rank = (call.k + spans - 2) / (spans - 1);
@@ -345,11 +356,18 @@ __global__ void __launch_bounds__(merge_threads)
     }
   }
   __syncthreads();
-  for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) {
-    const packed_entry e = lists[i];
-    if (e >= bound) {
-      candidates.append(e);
+  for (std::int64_t first = threadIdx.x;;) {
+#pragma unroll
+    for (int i = 0; i < together; ++i) {
+      if (entries[i] >= bound && first + i * merge_threads < n) {
+        candidates.append(entries[i]);
+      }
     }
+    first += together * merge_threads;
+    if (first >= n) {
+      break;
+    }
+    load(first);
   }
   __syncthreads();
   if (candidates.found > candidate_list::capacity) {
