@@ -83,8 +83,16 @@ struct total_map {
     return combine_over_lanes(count, total_monoid(), [&](const auto& f) { f(state); });
   }
 
+  /// What the results do not need, quotients of f64 and a logarithm, is not computed.
   [[nodiscard]] __device__ total total_of(const total_state& whole) const {
-    return total::of(scale, whole.largest, whole.sum);
+    total row = total::of(scale, whole.largest, whole.sum);
+    if constexpr (log) {
+      row.n = row.high = row.low = 0;
+    } else {
+      row.log_high = row.log_low = 0;
+    }
+    row.lse = 0;
+    return row;
   }
 
   /// `to` corresponds to the base of what is held, in global memory if `global`; `dropped`: of what
