@@ -15,8 +15,8 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// `plain`: rows of the scale 1, of whole vectors that begin at sectors, in x and in y. `keep`:
-/// softmax's terms are kept between the looks, else computed again, which takes fewer registers.
+/// `plain`: rows of the scale 1, of whole vectors, in x and in y. `keep`: softmax's terms are kept
+/// between the looks, else computed again, which takes fewer registers.
 template <map_operation op, class In, bool plain, bool keep>
 struct total_map {
   using element = In;
