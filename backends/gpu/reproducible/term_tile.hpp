@@ -16,16 +16,16 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// How elements become terms: x to p 2^(n - 32 anchor + raised). Of a positive scale; `scaled`: by
-/// another than 1.
-template <bool scaled>
+/// How elements become terms: x to p 2^(n - 32 anchor + raised). Of a positive scale, which is 1
+/// unless it `may_scale`.
+template <bool may_scale>
 class term_function {
   using format = core::reproducible::format<float>;
 
  public:
   /// Of elements up to this one.
   __device__ term_function(float largest, float scale) : scale_(scale) {
-    const float z = scaled ? core::reproducible::product(largest, scale) : largest;
+    const float z = may_scale ? core::reproducible::product(largest, scale) : largest;
     const float n = fmaf(z, format::log2_e, format::magic) - format::magic;
     // Of none, and of those that have no terms, the anchor is below all that count. Rows with an
     // element beyond far_from, or a NaN, have their sum otherwise.
@@ -35,12 +35,14 @@ class term_function {
     const auto from = static_cast<float>(32 * anchor_);
     magic_ = format::magic + (format::raised - from);
     const float lowest = (from - 185) * format::ln2;
-    least_ = scaled ? lowest / scale : lowest;
+    least_ = may_scale ? lowest / scale : lowest;
   }
   [[nodiscard]] __device__ std::int32_t anchor() const { return anchor_; }
+  [[nodiscard]] __device__ bool is_scaled() const { return may_scale && scale_ != 1; }
 
-  /// What is too far below the anchor becomes some number of no account.
-  __device__ float operator()(float x) const {
+  /// What is too far below the anchor becomes some number of no account. `scaled`: is_scaled().
+  template <bool scaled>
+  [[nodiscard]] __device__ float of(float x) const {
     const float least = fmaxf(x, least_);
     const float z = scaled ? core::reproducible::product(least, scale_) : least;
     return shifted_term<scaled>(z, scaled ? fmaf(least, scale_, -z) : 0.0F, magic_);
@@ -82,7 +84,7 @@ class term_tile : public tile<In, V, plain> {
     const float largest = largest_over_lanes(this->max(), count);
     this->next_pass();
     const term_function<!plain> term(largest, scale);
-    return sum_of_terms<lanes>(largest, term.anchor(), count, [&](float x) { return term(x); });
+    return sum_of_terms<lanes>(largest, count, term);
   }
 
   /// Writes the values of all elements, which are read again, for this takes much code an element;
@@ -124,10 +126,9 @@ class term_tile : public tile<In, V, plain> {
   }
 
  private:
-  template <int lanes, class Term>
-  __device__ total_state sum_of_terms(float largest, std::int32_t anchor, int count,
-                                      const Term& term) {
-    anchor_ = anchor;
+  template <int lanes>
+  __device__ total_state sum_of_terms(float largest, int count, const term_function<!plain>& term) {
+    anchor_ = term.anchor();
     constexpr int packets = V / packet_lanes;
     float sums[packets];
     float highest = 0;
@@ -157,7 +158,7 @@ class term_tile : public tile<In, V, plain> {
     static_assert(packets * lanes <= 512);  // whose sum has 64 bits
     total_state state;
     state.largest = largest;
-    state.sum.top = place - place_of_anchor + anchor;
+    state.sum.top = place - place_of_anchor + anchor_;
 #pragma unroll
     for (int i = 0; i < 3; ++i) {
       if (count == lanes) {
@@ -171,16 +172,19 @@ class term_tile : public tile<In, V, plain> {
   }
 
   /// The terms of vector j. Vectors that are wholly outside, which most lanes have or have not,
-  /// cost nothing.
-  template <int j, class Term>
-  __device__ void fill(const Term& term) {
+  /// cost nothing; nor does a scale that is 1.
+  template <int j>
+  __device__ void fill(const term_function<!plain>& term) {
     if constexpr (j < V) {
-      const bool exists = this->number(j) < this->range_.size();
-      if (j == 0 || exists) {
+      const auto set = [&](auto scaled) {
 #pragma unroll
         for (int i = 0; i < width; ++i) {
-          terms_[j * width + i] = term(this->element(j, i));
+          terms_[j * width + i] = term.template of<scaled()>(this->element(j, i));
         }
+      };
+      const bool exists = this->number(j) < this->range_.size();
+      if (j == 0 || exists) {
+        term.is_scaled() ? set(std::true_type()) : set(std::false_type());
       } else {
 #pragma unroll
         for (int i = 0; i < width; ++i) {

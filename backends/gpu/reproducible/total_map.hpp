@@ -107,9 +107,12 @@ struct total_map {
     } else if constexpr (keeps) {
       write_terms<global>(own, to, row);
     } else {
-      const near_function<log, !plain> of(row);
-      own.template store<global>(
-          to, [&](int j, int part) { return own.template values<false, In>(j, part, of); });
+      const near_function<log, false> of(row);
+      const near_function<log, !plain> of_scaled(row);
+      own.template store<global>(to, [&](int j, int part) {
+        return !plain && scale != 1 ? own.template values<false, In>(j, part, of_scaled)
+                                    : own.template values<false, In>(j, part, of);
+      });
     }
   }
 
