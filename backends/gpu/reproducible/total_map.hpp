@@ -133,11 +133,20 @@ struct total_map {
       power += step;
     }
     const float factor = power < -100 ? 0.0F : core::reproducible::times_power(1.0F, power);
+    // In the row's numbers where they stay normal, that is exact, else in all terms.
+    constexpr float least_normal = 0x1p-126F;
+    float high = row.high;
+    float low = row.low;
+    if (fabsf(core::reproducible::product(low, factor)) >= least_normal) {
+      high = core::reproducible::product(high, factor);
+      low = core::reproducible::product(low, factor);
+    } else {
+      own.multiply(factor);
+    }
     own.template store<global>(to, [&](int j, int part) {
       return packed<In>([&](int i) {
-        const float w =
-            core::reproducible::product(own.term(j, part * vector_width<In> + i), factor);
-        return fmaf(w, row.high, core::reproducible::product(w, row.low));
+        const float w = own.term(j, part * vector_width<In> + i);
+        return fmaf(w, high, core::reproducible::product(w, low));
       });
     });
   }
