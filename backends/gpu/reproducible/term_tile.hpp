@@ -55,10 +55,12 @@ class term_function {
   std::int32_t anchor_;
 };
 
-/// Calls body with each number from 0 to count - 1 as a constant.
+/// Calls body with each number from 0 to count - 1 as a constant, until it is false.
 template <int count, class Body>
 __device__ inline void for_each_number(const Body& body) {
-  [&]<int... i>(std::integer_sequence<int, i...>) { (body(std::integral_constant<int, i>()), ...); }
+  [&]<int... i>(std::integer_sequence<int, i...>) {
+    (void)(body(std::integral_constant<int, i>()) && ...);
+  }
   (std::make_integer_sequence<int, count>());
 }
 
@@ -130,7 +132,7 @@ class term_tile : public tile<In, V, plain> {
   __device__ total_state sum_of_terms(float largest, int count, const term_function<!plain>& term) {
     anchor_ = term.anchor();
     constexpr int packets = V / packet_lanes;
-    float sums[packets];
+    float sums[packets] = {};
     float highest = 0;
     if constexpr (!plain) {
       fill<0>(term);
@@ -139,13 +141,15 @@ class term_tile : public tile<In, V, plain> {
       // None in short rows.
       if (!plain && p() > 0 &&
           ballot(this->number(p() * packet_lanes) < this->range_.size()) == 0) {
-        sums[p()] = 0;
-        return;
+        return false;
       }
-      for_each_number<packet_lanes>(
-          [&](auto v) { fill<p() * packet_lanes + v() + (plain ? 0 : 1)>(term); });
+      for_each_number<packet_lanes>([&](auto v) {
+        fill<p() * packet_lanes + v() + (plain ? 0 : 1)>(term);
+        return true;
+      });
       sums[p()] = plain ? packet<p()>() : packet_between<lanes, p()>(count);
       highest = fmaxf(highest, sums[p()]);
+      return true;
     });
     const std::int32_t place = highest_over_lanes(place_of(highest), count);
     const float least[3] = {at_place(place), at_place(place - 1), at_place(place - 2)};
@@ -226,11 +230,11 @@ class term_tile : public tile<In, V, plain> {
   template <int lanes, int p>
   __device__ float packet_between(int count) const {
     const int head = this->range_.head;
-    // Lane 0 has the vectors behind the last lane's.
-    const auto ahead = [&](int j, int i) {
-      // Both first: no choice of a place, which would have all in memory.
-      const float own = term(j, i);
-      const float last = j + 1 < V ? term(j + 1 < V ? j + 1 : j, i) : 0.0F;
+    // Lane 0 has the vectors behind the last lane's. Both first: no choice of a place, which would
+    // have all in memory.
+    const auto ahead = [&](int j, const auto& value) {
+      const float own = value(j);
+      const float last = j + 1 < V ? value(j + 1 < V ? j + 1 : j) : 0.0F;
       return this->first_ == 0 ? last : own;
     };
     const int next = (this->first_ + 1) & (count - 1);
@@ -238,22 +242,29 @@ class term_tile : public tile<In, V, plain> {
       return shuffle(value, (static_cast<int>(threadIdx.x) % lanes & ~(count - 1)) + lane);
     };
     if constexpr (packet_lanes == 1) {
-      float t[8];
+      float pairs[4];
 #pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        const float behind = from_lane(ahead(p, i), next);
-        t[i] = i < head ? behind : term(p, i);
+      for (int i = 0; i < 4; ++i) {
+        // Of elements i and i + 4 a vector's first packet has none, the first or both, its second
+        // the rest. Finite terms times 0 or 1 are a choice and an addition in one.
+        const float both = i + 4 < head ? 1.0F : 0.0F;
+        const auto of_first = [&](int j) {
+          return i < 3 ? fmaf(both, term(j, i + 4), term(j, i)) : term(j, i);
+        };
+        const float behind = from_lane(ahead(p, of_first), next);
+        pairs[i] = fmaf(i < 3 ? 1 - both : 1.0F, term(p, i + 4), i < head ? behind : term(p, i));
       }
-      return core::reproducible::sum_of_packet(t);
+      return (pairs[0] + pairs[2]) + (pairs[1] + pairs[3]);
     } else {
       // An odd lane's vector is all in one packet, with the rest of the vectors on both sides.
       const auto around = [&](int j) {
         float s[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
+          const auto of = [&](int v) { return term(v, i); };
           const bool is_behind = i < head;
-          s[i] = term(j, i) + from_lane(is_behind ? ahead(j, i) : term(j, i),
-                                        is_behind ? next : (this->first_ - 1) & (count - 1));
+          s[i] = of(j) + from_lane(is_behind ? ahead(j, of) : of(j),
+                                   is_behind ? next : (this->first_ - 1) & (count - 1));
         }
         return (s[0] + s[2]) + (s[1] + s[3]);
       };
