@@ -79,6 +79,7 @@ class term_tile : public tile<In, V, plain> {
 
   /// Where the range's vectors begin.
   [[nodiscard]] __device__ const vector_range<In>& range() const { return this->range_; }
+  [[nodiscard]] __device__ int step() const { return this->step_; }
 
   /// The total of the range; the terms are kept, if they are used again.
   template <int lanes>
@@ -87,20 +88,6 @@ class term_tile : public tile<In, V, plain> {
     this->next_pass();
     const term_function<!plain> term(largest, scale);
     return sum_of_terms<lanes>(largest, count, term);
-  }
-
-  /// Writes the values of all elements, which are read again, for this takes much code an element;
-  /// `to` corresponds to the range's base.
-  template <class Value>
-  __device__ void map_plainly(In* to, const Value& value) const {
-    const vector_range<In>& range = this->range_;
-#pragma unroll 1
-    for (int v = this->first_; v < range.size(); v += this->step_) {
-      const block16 vector = load_vector(range, v);
-      const int at = v * width;
-      store_singly(to + at, packed<In>([&](int i) { return value(element_of<In>(vector, i)); }),
-                   range.head - at, range.end - at);
-    }
   }
 
   /// Nothing that is held is used again: it takes no registers beside what comes before.

@@ -103,7 +103,8 @@ struct total_map {
       const block16 same = repeated(result_of_row<log, In>(row, empty_is_zero));
       own.template store<global>(to, [&](int, int) { return same; });
     } else if (dropped) {
-      own.map_plainly(to, [&](float x) { return log ? row.log_softmax(x) : row.softmax(x); });
+      map_plainly<V>(own.range(), own.number(0), own.step(), to,
+                     [&](float x) { return log ? row.log_softmax(x) : row.softmax(x); });
     } else if constexpr (keeps) {
       write_terms<global>(own, to, row);
     } else {
