@@ -121,22 +121,17 @@ class term_tile : public tile<In, V, plain> {
     constexpr int packets = V / packet_lanes;
     float sums[packets] = {};
     float highest = 0;
-    if constexpr (!plain) {
-      fill<0>(term);
-    }
+    constexpr int ahead = plain ? 0 : 1;
+    fill<ahead - 1>(term);
     for_each_number<packets>([&](auto p) {
-      // None in short rows.
-      if (!plain && p() > 0 &&
-          ballot(this->number(p() * packet_lanes) < this->range_.size()) == 0) {
-        return false;
-      }
+      bool has_next = true;
       for_each_number<packet_lanes>([&](auto v) {
-        fill<p() * packet_lanes + v() + (plain ? 0 : 1)>(term);
+        has_next = fill<p() * packet_lanes + v() + ahead>(term);
         return true;
       });
       sums[p()] = plain ? packet<p()>() : packet_between<lanes, p()>(count);
       highest = fmaxf(highest, sums[p()]);
-      return true;
+      return plain || has_next;  // none in short rows
     });
     const std::int32_t place = highest_over_lanes(place_of(highest), count);
     const float least[3] = {at_place(place), at_place(place - 1), at_place(place - 2)};
@@ -162,19 +157,21 @@ class term_tile : public tile<In, V, plain> {
     return state;
   }
 
-  /// The terms of vector j. Vectors that are wholly outside, which most lanes have or have not,
-  /// cost nothing; nor does a scale that is 1.
+  /// The terms of vector j, if any lane has it, and whether one has. Nothing else is asked: there
+  /// are terms of no account of what a lane has not. A scale that is 1 costs nothing.
   template <int j>
-  __device__ void fill(const term_function<!plain>& term) {
-    if constexpr (j < V) {
+  __device__ bool fill(const term_function<!plain>& term) {
+    if constexpr (j < 0 || j >= V) {
+      return false;
+    } else {
       const auto set = [&](auto scaled) {
 #pragma unroll
         for (int i = 0; i < width; ++i) {
           terms_[j * width + i] = term.template of<scaled()>(this->element(j, i));
         }
       };
-      const bool exists = this->number(j) < this->range_.size();
-      if (j == 0 || exists) {
+      const bool exists = j == 0 || ballot(this->number(j) < this->range_.size()) != 0;
+      if (exists) {
         term.is_scaled() ? set(std::true_type()) : set(std::false_type());
       } else {
 #pragma unroll
@@ -182,6 +179,7 @@ class term_tile : public tile<In, V, plain> {
           terms_[j * width + i] = 0;
         }
       }
+      return exists;
     }
   }
 
