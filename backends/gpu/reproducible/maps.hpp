@@ -96,7 +96,7 @@ __device__ inline void map_tile(const tile<In, V>& own, const vector_range<In>& 
                                 const core::reproducible::row_total<arithmetic_t<In>>& total) {
   if (total.kind != core::reproducible::row_kind::ordinary) {
     const block16 same = repeated(result_of_row<log, Out>(total, empty_is_zero));
-    own.template store<true>(at, [&](int, int) { return same; });
+    own.template store<true, true>(at, [&](int, int) { return same; });
     return;
   }
   if constexpr (!std::is_same_v<In, double>) {
@@ -104,7 +104,7 @@ __device__ inline void map_tile(const tile<In, V>& own, const vector_range<In>& 
     if (!total.exponents.is_far && scale != 0) {
       const near_function<log, false> of(total);
       const near_function<log, true> of_scaled(total);
-      own.template store<true>(at, [&](int j, int part) {
+      own.template store<true, true>(at, [&](int j, int part) {
         return scale != 1 ? own.template values<false, Out>(j, part, of_scaled)
                           : own.template values<false, Out>(j, part, of);
       });

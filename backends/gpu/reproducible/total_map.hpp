@@ -101,7 +101,7 @@ struct total_map {
   __device__ void write(const held<V>& own, In* to, const total& row, bool dropped) const {
     if (row.kind != core::reproducible::row_kind::ordinary) {
       const block16 same = repeated(result_of_row<log, In>(row, empty_is_zero));
-      own.template store<global>(to, [&](int, int) { return same; });
+      own.template store<global, true>(to, [&](int, int) { return same; });
     } else if (dropped) {
       map_plainly<V>(own.range(), own.number(0), own.step(), to,
                      [&](float x) { return log ? row.log_softmax(x) : row.softmax(x); });
@@ -110,7 +110,7 @@ struct total_map {
     } else {
       const near_function<log, false> of(row);
       const near_function<log, !plain> of_scaled(row);
-      own.template store<global>(to, [&](int j, int part) {
+      own.template store<global, true>(to, [&](int j, int part) {
         return !plain && scale != 1 ? own.template values<false, In>(j, part, of_scaled)
                                     : own.template values<false, In>(j, part, of);
       });
@@ -144,7 +144,7 @@ struct total_map {
     } else {
       own.multiply(factor);
     }
-    own.template store<global>(to, [&](int j, int part) {
+    own.template store<global, true>(to, [&](int j, int part) {
       return packed<In>([&](int i) {
         const float w = own.term(j, part * vector_width<In> + i);
         return fmaf(w, high, core::reproducible::product(w, low));
