@@ -100,8 +100,8 @@ bool run_in_registers(executor& on, const core::row_problem& p) {
     auto* const y = static_cast<In*>(p.y.data);
     const auto scale = static_cast<float>(p.scale);
     const bool is_plain = scale == 1 && p.x.cols % vector_width<In> == 0 &&
-                          source.starts_at(sector_bytes) &&
-                          row_source<In>::begins_at(y, p.y.rows, p.y.stride, sector_bytes);
+                          source.starts_at(vector_bytes) &&
+                          row_source<In>::begins_at(y, p.y.rows, p.y.stride, vector_bytes);
     const auto run = [&]<map_operation op, bool plain, bool keep>() {
       using job_type = total_map<op, In, plain, keep>;
       const packet_warps warps = {short_row, job_type::shared_vectors, most_sharers<job_type, 8>};

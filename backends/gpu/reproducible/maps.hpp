@@ -50,31 +50,26 @@ class near_function {
   float lowest_;  ///< below, results are 0
 };
 
-/// The function of an ordinary row's elements.
-template <class A, bool log>
-class total_function {
-  using total = core::reproducible::row_total<A>;
-
- public:
-  __device__ explicit total_function(const total& of) : total_(of), near_(of) {}
-
-  __device__ A operator()(A x) const {
-    if constexpr (!std::is_same_v<A, double>) {
-      if (!total_.exponents.is_far && total_.exponents.scale != 0) {
-        return near_(x);
-      }
+/// Writes value(element) of all elements of V vectors of a range, number first + j * step, which
+/// are read again, for this is for functions that take much code an element; `to` corresponds to
+/// the range's base.
+template <int V, class In, class Out, class Value>
+__device__ inline void map_plainly(const vector_range<In>& range, int first, int step, Out* to,
+                                   const Value& value) {
+  constexpr int each = vector_width<Out>;
+#pragma unroll 1
+  for (int v = first; v < range.size() && v < first + V * step; v += step) {
+    const block16 vector = load_vector(range, v);
+#pragma unroll
+    for (int part = 0; part < vector_width<In> / each; ++part) {
+      const int at = v * vector_width<In> + part * each;
+      store_singly(to + at, packed<Out>([&](int i) {
+                     return value(element_of<In>(vector, part * each + i));
+                   }),
+                   range.head - at, range.end - at);
     }
-    return log ? total_.log_softmax(x) : total_.softmax(x);
   }
-
- private:
-  struct none {
-    __device__ explicit none(const total&) {}
-  };
-
-  const total& total_;
-  std::conditional_t<std::is_same_v<A, double>, none, near_function<log, true>> near_;
-};
+}
 
 /// What elements of a row become that is not ordinary.
 template <bool log, class Out, class A>
@@ -93,18 +88,31 @@ struct result_rows {
   bool empty_is_zero;
 };
 
-/// The results of elements that have been read; `at` corresponds to their range's base.
+/// The results of elements that have been read, vectors `step` apart of `range`; `at` corresponds
+/// to its base.
 template <bool log, class In, int V, class Out>
-__device__ inline void map_tile(const tile<In, V>& own, Out* at, bool empty_is_zero,
+__device__ inline void map_tile(const tile<In, V>& own, const vector_range<In>& range, int step,
+                                Out* at, bool empty_is_zero,
                                 const core::reproducible::row_total<arithmetic_t<In>>& total) {
-  if (total.kind == core::reproducible::row_kind::ordinary) {
-    const total_function<arithmetic_t<In>, log> of(total);
-    own.template store<true>(
-        at, [&](int j, int part) { return own.template values<false, Out>(j, part, of); });
-  } else {
+  if (total.kind != core::reproducible::row_kind::ordinary) {
     const block16 same = repeated(result_of_row<log, Out>(total, empty_is_zero));
-    own.template store<true>(at, [&](int, int) { return same; });
+    own.template store<true, true>(at, [&](int, int) { return same; });
+    return;
   }
+  if constexpr (!std::is_same_v<In, double>) {
+    const float scale = total.exponents.scale;
+    if (!total.exponents.is_far && scale != 0) {
+      const near_function<log, false> of(total);
+      const near_function<log, true> of_scaled(total);
+      own.template store<true, true>(at, [&](int j, int part) {
+        return scale != 1 ? own.template values<false, Out>(j, part, of_scaled)
+                          : own.template values<false, Out>(j, part, of);
+      });
+      return;
+    }
+  }
+  map_plainly<V>(range, own.number(0), step, at,
+                 [&](arithmetic_t<In> x) { return log ? total.log_softmax(x) : total.softmax(x); });
 }
 
 /// Vectors of a thread of map_chunks_by_total.
@@ -122,8 +130,8 @@ __global__ void __launch_bounds__(reader_threads, least_resident(5))
   tile<In, map_vectors> own(range, static_cast<int>(threadIdx.x), reader_threads);
   own.load_long();
   wait_for_launch_before();
-  map_tile<log>(own, to.y + row * to.stride + (range.base - source.row(row)), to.empty_is_zero,
-                totals[row]);
+  map_tile<log>(own, range, reader_threads, to.y + row * to.stride + (range.base - source.row(row)),
+                to.empty_is_zero, totals[row]);
 }
 
 /// Short rows, a vector for each thread. Not told how many blocks are enough, ptxas would have some
@@ -142,7 +150,8 @@ __global__ void __launch_bounds__(reader_threads, least_resident(5))
   own.load();
   wait_for_launch_before();
   if (exists) {
-    map_tile<log>(own, to.y + row * to.stride - range.head, to.empty_is_zero, totals[row]);
+    map_tile<log>(own, range, 1, to.y + row * to.stride - range.head, to.empty_is_zero,
+                  totals[row]);
   }
 }
 

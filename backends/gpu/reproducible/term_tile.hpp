@@ -16,16 +16,16 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// How elements become terms: x to p 2^(n - 32 anchor + raised). Of a positive scale; `scaled`: by
-/// another than 1.
-template <bool scaled>
+/// How elements become terms: x to p 2^(n - 32 anchor + raised). Of a positive scale, which is 1
+/// unless it `may_scale`.
+template <bool may_scale>
 class term_function {
   using format = core::reproducible::format<float>;
 
  public:
   /// Of elements up to this one.
   __device__ term_function(float largest, float scale) : scale_(scale) {
-    const float z = scaled ? core::reproducible::product(largest, scale) : largest;
+    const float z = may_scale ? core::reproducible::product(largest, scale) : largest;
     const float n = fmaf(z, format::log2_e, format::magic) - format::magic;
     // Of none, and of those that have no terms, the anchor is below all that count. Rows with an
     // element beyond far_from, or a NaN, have their sum otherwise.
@@ -35,12 +35,14 @@ class term_function {
     const auto from = static_cast<float>(32 * anchor_);
     magic_ = format::magic + (format::raised - from);
     const float lowest = (from - 185) * format::ln2;
-    least_ = scaled ? lowest / scale : lowest;
+    least_ = may_scale ? lowest / scale : lowest;
   }
   [[nodiscard]] __device__ std::int32_t anchor() const { return anchor_; }
+  [[nodiscard]] __device__ bool is_scaled() const { return may_scale && scale_ != 1; }
 
-  /// What is too far below the anchor becomes some number of no account.
-  __device__ float operator()(float x) const {
+  /// What is too far below the anchor becomes some number of no account. `scaled`: is_scaled().
+  template <bool scaled>
+  [[nodiscard]] __device__ float of(float x) const {
     const float least = fmaxf(x, least_);
     const float z = scaled ? core::reproducible::product(least, scale_) : least;
     return shifted_term<scaled>(z, scaled ? fmaf(least, scale_, -z) : 0.0F, magic_);
@@ -53,10 +55,12 @@ class term_function {
   std::int32_t anchor_;
 };
 
-/// Calls body with each number from 0 to count - 1 as a constant.
+/// Calls body with each number from 0 to count - 1 as a constant, until it is false.
 template <int count, class Body>
 __device__ inline void for_each_number(const Body& body) {
-  [&]<int... i>(std::integer_sequence<int, i...>) { (body(std::integral_constant<int, i>()), ...); }
+  [&]<int... i>(std::integer_sequence<int, i...>) {
+    (void)(body(std::integral_constant<int, i>()) && ...);
+  }
   (std::make_integer_sequence<int, count>());
 }
 
@@ -75,6 +79,7 @@ class term_tile : public tile<In, V, plain> {
 
   /// Where the range's vectors begin.
   [[nodiscard]] __device__ const vector_range<In>& range() const { return this->range_; }
+  [[nodiscard]] __device__ int step() const { return this->step_; }
 
   /// The total of the range; the terms are kept, if they are used again.
   template <int lanes>
@@ -82,21 +87,7 @@ class term_tile : public tile<In, V, plain> {
     const float largest = largest_over_lanes(this->max(), count);
     this->next_pass();
     const term_function<!plain> term(largest, scale);
-    return sum_of_terms<lanes>(largest, term.anchor(), count, [&](float x) { return term(x); });
-  }
-
-  /// Writes the values of all elements, which are read again, for this takes much code an element;
-  /// `to` corresponds to the range's base.
-  template <class Value>
-  __device__ void map_plainly(In* to, const Value& value) const {
-    const vector_range<In>& range = this->range_;
-#pragma unroll 1
-    for (int v = this->first_; v < range.size(); v += this->step_) {
-      const block16 vector = load_vector(range, v);
-      const int at = v * width;
-      store_singly(to + at, packed<In>([&](int i) { return value(element_of<In>(vector, i)); }),
-                   range.head - at, range.end - at);
-    }
+    return sum_of_terms<lanes>(largest, count, term);
   }
 
   /// Nothing that is held is used again: it takes no registers beside what comes before.
@@ -124,27 +115,23 @@ class term_tile : public tile<In, V, plain> {
   }
 
  private:
-  template <int lanes, class Term>
-  __device__ total_state sum_of_terms(float largest, std::int32_t anchor, int count,
-                                      const Term& term) {
-    anchor_ = anchor;
+  template <int lanes>
+  __device__ total_state sum_of_terms(float largest, int count, const term_function<!plain>& term) {
+    anchor_ = term.anchor();
     constexpr int packets = V / packet_lanes;
-    float sums[packets];
+    float sums[packets] = {};
     float highest = 0;
-    if constexpr (!plain) {
-      fill<0>(term);
-    }
+    constexpr int ahead = plain ? 0 : 1;
+    fill<ahead - 1>(term);
     for_each_number<packets>([&](auto p) {
-      // None in short rows.
-      if (!plain && p() > 0 &&
-          ballot(this->number(p() * packet_lanes) < this->range_.size()) == 0) {
-        sums[p()] = 0;
-        return;
-      }
-      for_each_number<packet_lanes>(
-          [&](auto v) { fill<p() * packet_lanes + v() + (plain ? 0 : 1)>(term); });
+      bool has_next = true;
+      for_each_number<packet_lanes>([&](auto v) {
+        has_next = fill<p() * packet_lanes + v() + ahead>(term);
+        return true;
+      });
       sums[p()] = plain ? packet<p()>() : packet_between<lanes, p()>(count);
       highest = fmaxf(highest, sums[p()]);
+      return plain || has_next;  // none in short rows
     });
     const std::int32_t place = highest_over_lanes(place_of(highest), count);
     const float least[3] = {at_place(place), at_place(place - 1), at_place(place - 2)};
@@ -157,7 +144,7 @@ class term_tile : public tile<In, V, plain> {
     static_assert(packets * lanes <= 512);  // whose sum has 64 bits
     total_state state;
     state.largest = largest;
-    state.sum.top = place - place_of_anchor + anchor;
+    state.sum.top = place - place_of_anchor + anchor_;
 #pragma unroll
     for (int i = 0; i < 3; ++i) {
       if (count == lanes) {
@@ -170,23 +157,29 @@ class term_tile : public tile<In, V, plain> {
     return state;
   }
 
-  /// The terms of vector j. Vectors that are wholly outside, which most lanes have or have not,
-  /// cost nothing.
-  template <int j, class Term>
-  __device__ void fill(const Term& term) {
-    if constexpr (j < V) {
-      const bool exists = this->number(j) < this->range_.size();
-      if (j == 0 || exists) {
+  /// The terms of vector j, if any lane has it, and whether one has. Nothing else is asked: there
+  /// are terms of no account of what a lane has not. A scale that is 1 costs nothing.
+  template <int j>
+  __device__ bool fill(const term_function<!plain>& term) {
+    if constexpr (j < 0 || j >= V) {
+      return false;
+    } else {
+      const auto set = [&](auto scaled) {
 #pragma unroll
         for (int i = 0; i < width; ++i) {
-          terms_[j * width + i] = term(this->element(j, i));
+          terms_[j * width + i] = term.template of<scaled()>(this->element(j, i));
         }
+      };
+      const bool exists = j == 0 || ballot(this->number(j) < this->range_.size()) != 0;
+      if (exists) {
+        term.is_scaled() ? set(std::true_type()) : set(std::false_type());
       } else {
 #pragma unroll
         for (int i = 0; i < width; ++i) {
           terms_[j * width + i] = 0;
         }
       }
+      return exists;
     }
   }
 
@@ -222,11 +215,11 @@ class term_tile : public tile<In, V, plain> {
   template <int lanes, int p>
   __device__ float packet_between(int count) const {
     const int head = this->range_.head;
-    // Lane 0 has the vectors behind the last lane's.
-    const auto ahead = [&](int j, int i) {
-      // Both first: no choice of a place, which would have all in memory.
-      const float own = term(j, i);
-      const float last = j + 1 < V ? term(j + 1 < V ? j + 1 : j, i) : 0.0F;
+    // Lane 0 has the vectors behind the last lane's. Both first: no choice of a place, which would
+    // have all in memory.
+    const auto ahead = [&](int j, const auto& value) {
+      const float own = value(j);
+      const float last = j + 1 < V ? value(j + 1 < V ? j + 1 : j) : 0.0F;
       return this->first_ == 0 ? last : own;
     };
     const int next = (this->first_ + 1) & (count - 1);
@@ -234,22 +227,29 @@ class term_tile : public tile<In, V, plain> {
       return shuffle(value, (static_cast<int>(threadIdx.x) % lanes & ~(count - 1)) + lane);
     };
     if constexpr (packet_lanes == 1) {
-      float t[8];
+      float pairs[4];
 #pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        const float behind = from_lane(ahead(p, i), next);
-        t[i] = i < head ? behind : term(p, i);
+      for (int i = 0; i < 4; ++i) {
+        // Of elements i and i + 4 a vector's first packet has none, the first or both, its second
+        // the rest. Finite terms times 0 or 1 are a choice and an addition in one.
+        const float both = i + 4 < head ? 1.0F : 0.0F;
+        const auto of_first = [&](int j) {
+          return i < 3 ? fmaf(both, term(j, i + 4), term(j, i)) : term(j, i);
+        };
+        const float behind = from_lane(ahead(p, of_first), next);
+        pairs[i] = fmaf(i < 3 ? 1 - both : 1.0F, term(p, i + 4), i < head ? behind : term(p, i));
       }
-      return core::reproducible::sum_of_packet(t);
+      return (pairs[0] + pairs[2]) + (pairs[1] + pairs[3]);
     } else {
       // An odd lane's vector is all in one packet, with the rest of the vectors on both sides.
       const auto around = [&](int j) {
         float s[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
+          const auto of = [&](int v) { return term(v, i); };
           const bool is_behind = i < head;
-          s[i] = term(j, i) + from_lane(is_behind ? ahead(j, i) : term(j, i),
-                                        is_behind ? next : (this->first_ - 1) & (count - 1));
+          s[i] = of(j) + from_lane(is_behind ? ahead(j, of) : of(j),
+                                   is_behind ? next : (this->first_ - 1) & (count - 1));
         }
         return (s[0] + s[2]) + (s[1] + s[3]);
       };

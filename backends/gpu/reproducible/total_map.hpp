@@ -15,8 +15,8 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// `plain`: rows of the scale 1, of whole vectors that begin at sectors, in x and in y. `keep`:
-/// softmax's terms are kept between the looks, else computed again, which takes fewer registers.
+/// `plain`: rows of the scale 1, of whole vectors, in x and in y. `keep`: softmax's terms are kept
+/// between the looks, else computed again, which takes fewer registers.
 template <map_operation op, class In, bool plain, bool keep>
 struct total_map {
   using element = In;
@@ -83,8 +83,16 @@ struct total_map {
     return combine_over_lanes(count, total_monoid(), [&](const auto& f) { f(state); });
   }
 
+  /// What the results do not need, quotients of f64 and a logarithm, is not computed.
   [[nodiscard]] __device__ total total_of(const total_state& whole) const {
-    return total::of(scale, whole.largest, whole.sum);
+    total row = total::of(scale, whole.largest, whole.sum);
+    if constexpr (log) {
+      row.n = row.high = row.low = 0;
+    } else {
+      row.log_high = row.log_low = 0;
+    }
+    row.lse = 0;
+    return row;
   }
 
   /// `to` corresponds to the base of what is held, in global memory if `global`; `dropped`: of what
@@ -93,15 +101,19 @@ struct total_map {
   __device__ void write(const held<V>& own, In* to, const total& row, bool dropped) const {
     if (row.kind != core::reproducible::row_kind::ordinary) {
       const block16 same = repeated(result_of_row<log, In>(row, empty_is_zero));
-      own.template store<global>(to, [&](int, int) { return same; });
+      own.template store<global, true>(to, [&](int, int) { return same; });
     } else if (dropped) {
-      own.map_plainly(to, [&](float x) { return log ? row.log_softmax(x) : row.softmax(x); });
+      map_plainly<V>(own.range(), own.number(0), own.step(), to,
+                     [&](float x) { return log ? row.log_softmax(x) : row.softmax(x); });
     } else if constexpr (keeps) {
       write_terms<global>(own, to, row);
     } else {
-      const near_function<log, !plain> of(row);
-      own.template store<global>(
-          to, [&](int j, int part) { return own.template values<false, In>(j, part, of); });
+      const near_function<log, false> of(row);
+      const near_function<log, !plain> of_scaled(row);
+      own.template store<global, true>(to, [&](int j, int part) {
+        return !plain && scale != 1 ? own.template values<false, In>(j, part, of_scaled)
+                                    : own.template values<false, In>(j, part, of);
+      });
     }
   }
 
@@ -122,11 +134,20 @@ struct total_map {
       power += step;
     }
     const float factor = power < -100 ? 0.0F : core::reproducible::times_power(1.0F, power);
-    own.template store<global>(to, [&](int j, int part) {
+    // In the row's numbers where they stay normal, that is exact, else in all terms.
+    constexpr float least_normal = 0x1p-126F;
+    float high = row.high;
+    float low = row.low;
+    if (fabsf(core::reproducible::product(low, factor)) >= least_normal) {
+      high = core::reproducible::product(high, factor);
+      low = core::reproducible::product(low, factor);
+    } else {
+      own.multiply(factor);
+    }
+    own.template store<global, true>(to, [&](int j, int part) {
       return packed<In>([&](int i) {
-        const float w =
-            core::reproducible::product(own.term(j, part * vector_width<In> + i), factor);
-        return fmaf(w, row.high, core::reproducible::product(w, row.low));
+        const float w = own.term(j, part * vector_width<In> + i);
+        return fmaf(w, high, core::reproducible::product(w, low));
       });
     });
   }

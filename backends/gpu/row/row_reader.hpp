@@ -95,6 +95,9 @@ struct row_reader {
     if (in_vectors && first + block_columns <= cols) {
       return load_vectors(x + first, to);
     }
+    if (has_words(first, block_columns)) {
+      return load_words(first, to);
+    }
 #pragma unroll
     for (int v = 0; v < block_columns / width; ++v) {
       to.vectors[v] = no_elements<In>();
@@ -117,6 +120,13 @@ struct row_reader {
       }
       return;
     }
+    if (has_words(first, times * step)) {
+#pragma unroll
+      for (int a = 0; a < times; ++a) {
+        load_words(own + a * step, to[a]);
+      }
+      return;
+    }
 #pragma unroll
     for (int a = 0; a < times; ++a) {
       load(own + a * step, to[a]);
@@ -132,6 +142,39 @@ struct row_reader {
   }
 
  private:
+  /// Columns between the word that the row begins in and the row.
+  [[nodiscard]] __device__ int columns_before() const {
+    return sizeof(In) == 2 ? static_cast<int>(reinterpret_cast<std::uintptr_t>(x) % 4 / 2) : 0;
+  }
+  /// Whether load_words reads nothing but the row for `count` columns.
+  [[nodiscard]] __device__ bool has_words(std::int64_t first, int count) const {
+    constexpr int behind = sizeof(In) == 2 ? 2 : 0;
+    return first >= columns_before() && first + count + behind <= cols;
+  }
+  /// By words, wherever the row begins: of elements of 16 bits they may have to be shifted.
+  __device__ void load_words(std::int64_t first, column_block<In>& to) const {
+    if constexpr (sizeof(In) == 2) {
+      constexpr int count = block_columns / 2;
+      const int before = columns_before();
+      const auto* const from = reinterpret_cast<const std::uint32_t*>(x + first - before);
+      std::uint32_t words[count + 1];
+#pragma unroll
+      for (int w = 0; w <= count; ++w) {
+        words[w] = from[w];
+      }
+#pragma unroll
+      for (int w = 0; w < count; ++w) {
+        to.vectors[0].words[w] = static_cast<std::uint32_t>(
+            (std::uint64_t{words[w + 1]} << 32 | words[w]) >> (16 * before));
+      }
+    } else {
+      constexpr int width = column_block<In>::width;
+#pragma unroll
+      for (int i = 0; i < block_columns; ++i) {
+        set_element<In>(to.vectors[i / width], i % width, x[first + i]);
+      }
+    }
+  }
   __device__ static void load_vectors(const In* from, column_block<In>& to) {
 #pragma unroll
     for (int v = 0; v < block_columns / column_block<In>::width; ++v) {

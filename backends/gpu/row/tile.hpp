@@ -224,8 +224,9 @@ class tile {
 
   /// Writes result(j, part), a vector of results, for each vector of the range, which has
   /// width / vector_width<Out> parts; `to` corresponds to the range's base, in global memory if
-  /// `global`, else in any.
-  template <bool global, class Out, class Result>
+  /// `global`, else in any. `edges_singly`: vectors that lie partly outside are written element by
+  /// element, so that nothing is held for them.
+  template <bool global, bool edges_singly = false, class Out, class Result>
   __device__ void store(Out* to, const Result& result) const {
     constexpr int each = vector_width<Out>;
     constexpr int parts = width / each;
@@ -236,6 +237,43 @@ class tile {
       const int at = number(j) * width + part * each;
       store_singly(to + at, values, range_.head - at, range_.end - at);
     };
+    auto* whole = reinterpret_cast<block16*>(to) + first_ * parts;
+    forget_origin(whole);  // one addition a vector, not a base's and an index's conversion
+    const auto store_whole = [&](int j, const block16(&values)[parts]) {
+#pragma unroll
+      for (int part = 0; part < parts; ++part) {
+        block16* const at = whole + static_cast<unsigned>(j * step_ * parts + part);
+        if constexpr (global) {
+          store_vector(at, values[part]);
+        } else {
+          *at = values[part];
+        }
+      }
+    };
+    if constexpr (edges_singly && !plain) {
+      const int stored_whole = aligned ? end_whole : 0;
+#pragma unroll
+      for (int j = 0; j < V; ++j) {
+        const int v = number(j);
+        if (v >= size) {
+          continue;
+        }
+        block16 values[parts];
+#pragma unroll
+        for (int part = 0; part < parts; ++part) {
+          values[part] = result(j, part);
+        }
+        if (v < stored_whole && (j > 0 || v * width >= range_.head)) {
+          store_whole(j, values);
+        } else {
+#pragma unroll
+          for (int part = 0; part < parts; ++part) {
+            singly(j, part, values[part]);
+          }
+        }
+      }
+      return;
+    }
     // In shared memory by a loop of its own: a branch at each vector is slower. The tiles of long
     // rows would have too few registers for such a loop.
     if (!global && !aligned) {
@@ -250,8 +288,6 @@ class tile {
       }
       return;
     }
-    auto* whole = reinterpret_cast<block16*>(to) + first_ * parts;
-    forget_origin(whole);  // one addition a vector, not a base's and an index's conversion
     block16 last[parts];
     bool has_last = false;
 #pragma unroll
@@ -276,15 +312,7 @@ class tile {
           store_elements(to + at, last[part], range_.head - at, range_.end - at);
         }
       } else if (plain || v < end_whole) {
-#pragma unroll
-        for (int part = 0; part < parts; ++part) {
-          block16* const at = whole + static_cast<unsigned>(j * step_ * parts + part);
-          if constexpr (global) {
-            store_vector(at, last[part]);
-          } else {
-            *at = last[part];
-          }
-        }
+        store_whole(j, last);
       } else {
         has_last = true;
       }
