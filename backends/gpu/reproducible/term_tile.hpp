@@ -136,8 +136,7 @@ class term_tile : public tile<In, V, plain> {
     }
     for_each_number<packets>([&](auto p) {
       // None in short rows.
-      if (!plain && p() > 0 &&
-          ballot(this->number(p() * packet_lanes) < this->range_.size()) == 0) {
+      if (p() > 0 && ballot(this->number(p() * packet_lanes) < this->range_.size()) == 0) {
         sums[p()] = 0;
         return;
       }
@@ -149,18 +148,33 @@ class term_tile : public tile<In, V, plain> {
     const std::int32_t place = highest_over_lanes(place_of(highest), count);
     const float least[3] = {at_place(place), at_place(place - 1), at_place(place - 2)};
     std::uint64_t words[3] = {};
+    float lowest = highest;
 #pragma unroll
     for (int p = 0; p < packets; ++p) {
-      deposit(sums[p], least, words);
+      lowest = fminf(lowest, sums[p]);
     }
-    words[1] -= words[0];
+    const bool in_one_place = ballot(lowest < least[0]) == 0;  // as where no element is far below
+    if (in_one_place) {
+#pragma unroll
+      for (int p = 0; p < packets; ++p) {
+        words[0] += digits_of(sums[p]);
+      }
+    } else {
+#pragma unroll
+      for (int p = 0; p < packets; ++p) {
+        deposit(sums[p], least, words);
+      }
+      words[1] -= words[0];
+    }
     static_assert(packets * lanes <= 512);  // whose sum has 64 bits
     total_state state;
     state.largest = largest;
     state.sum.top = place - place_of_anchor + anchor;
 #pragma unroll
     for (int i = 0; i < 3; ++i) {
-      if (count == lanes) {
+      if (i > 0 && (in_one_place || ballot(words[i] != 0) == 0)) {
+        state.sum.words[i] = {};
+      } else if (count == lanes) {
         state.sum.words[i] = {sum_over_warp_of<lanes>(words[i]), 0};
       } else {
         state.sum.words[i] = {sum_over_lanes(words[i], count), 0};
@@ -175,8 +189,8 @@ class term_tile : public tile<In, V, plain> {
   template <int j, class Term>
   __device__ void fill(const Term& term) {
     if constexpr (j < V) {
-      const bool exists = this->number(j) < this->range_.size();
-      if (j == 0 || exists) {
+      // Of a plain range those outside are -infinity, and of no account.
+      if (plain || j == 0 || this->number(j) < this->range_.size()) {
 #pragma unroll
         for (int i = 0; i < width; ++i) {
           terms_[j * width + i] = term(this->element(j, i));

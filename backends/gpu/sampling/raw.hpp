@@ -38,9 +38,9 @@ __global__ void __launch_bounds__(reader_threads)
   const std::int64_t row = blockIdx.x;
   core::reproducible::row_total<float>& total = shared_total.get();
   if (totals == nullptr) {
-    const auto found = total_of_row<lanes>(source, row, chunks, 1.0F, parts, shared.get());
+    const auto found = total_of_row<lanes>(source, row, chunks, 1.0F, parts, shared.get(), {});
     if (threadIdx.x == 0) {
-      total = found;
+      total = core::reproducible::row_total<float>::of(1, found.largest, found.sum);
     }
   } else if (threadIdx.x == 0) {
     total = totals[row];
