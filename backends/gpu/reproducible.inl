@@ -25,7 +25,7 @@ void launch_parts(executor& on, const total_plan& plan, const const_matrix_ref& 
     const auto source = row_source<In>::of(x);
     const auto scale = static_cast<float>(given_scale);
     with_lanes(on.properties.lanes, [&](auto lanes) {
-      if (plan.by_tiles) {
+      if (plan.by_tiles()) {
         return launch_tiles<lanes()>(on.stream, source, scale, plan.plain_tiles, plan.tiles, to);
       }
       const auto read = [&](auto scaled) {
@@ -43,7 +43,7 @@ void launch_totals(executor& on, const total_plan& plan, const const_matrix_ref&
   if (!plan.plainly) {
     launch_parts<In>(on, plan, x, scale, parts, to);
   }
-  if (plan.by_tiles) {
+  if (plan.by_tiles()) {
     return;
   }
   with_lanes(on.properties.lanes, [&](auto lanes) {

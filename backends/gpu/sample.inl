@@ -88,7 +88,7 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
   const auto raw_plan = total_plan::of<In>(on, p.x, 1);
   const bool in_race = has_raws && has_race && draws == rows && ways.alike && !given.edits.any() &&
                        p.x.cols > short_row;
-  const bool by_tiles = raw_plan.by_tiles && !in_race;
+  const bool by_tiles = raw_plan.by_tiles() && !in_race;
   const int blocks =
       (in_race ? summing_race_resident : race_resident) * on.properties.multiprocessors;
   const auto chunks =

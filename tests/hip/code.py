@@ -65,7 +65,7 @@ KINDS = {
     "stair_measure": Kind(True, False, True, vectors=1, in_flight=0),
     "stair_judge": Kind(True, False, False, vectors=1, in_flight=0, sgpr_spills=176, flat=True, lds=19),
     "raw_of_rows": Kind(False, False, True, vectors=1, in_flight=0),
-    "totals_by_tiles": Kind(True, False, True, lds=9),
+    "totals_by_tiles": Kind(True, False, True, vectors=8, lds=9),
     "total_chunks": Kind(True, False, True, vectors=2, in_flight=0),
     "total_of_parts": Kind(False, False, True, vectors=1, in_flight=0, lds=5),
     "map_totals_by_lanes": Kind(True, True, True),

@@ -18,9 +18,8 @@ inline namespace SOFTFOLD_BACKEND {
 /// How rows are read for their totals.
 struct total_plan {
   bool plainly = false;  ///< by core/reproducible.hpp's own code
-  bool by_tiles = false;
   bool plain_tiles = false;
-  row_plan tiles;
+  tile_groups tiles;
   row_chunks chunks = {};  ///< if it is neither
 
   /// Of rows that are there.
@@ -36,17 +35,17 @@ struct total_plan {
       if (has_tiles(scale) && !are_few && on.forced != plan_name::chunks) {
         const auto source = row_source<In>::of(x);
         plan.plain_tiles = are_plain(source, scale);
-        plan.tiles = plan_tiles(source.shape(), plan.plain_tiles, on.limits(), on.forced);
-        plan.by_tiles = plan.tiles.kind != row_plan_kind::chunks;
+        plan.tiles = tile_groups::of(source.shape(), plan.plain_tiles, on.properties.lanes);
       }
     }
     plan.chunks =
         row_chunks::filling(x.cols, reader_step<In>, x.rows, total_resident * multiprocessors);
     return plan;
   }
+  [[nodiscard]] bool by_tiles() const { return tiles.rows > 0; }
   /// Parts that there has to be memory for.
   [[nodiscard]] std::int64_t parts(std::int64_t rows) const {
-    return plainly || by_tiles ? 0 : rows * chunks.count;
+    return plainly || by_tiles() ? 0 : rows * chunks.count;
   }
 };
 

@@ -7,8 +7,10 @@
 #include <gpu/reproducible/tiled_rows.hpp>
 #include <gpu/reproducible/totals.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <type_traits>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
@@ -16,28 +18,42 @@ inline namespace SOFTFOLD_BACKEND {
 /// How a block's threads share rows. What is done once for each row, the logarithm first of all, is
 /// done by neighbouring lanes for all of the block's rows at once.
 struct tile_groups {
-  int lane_shift;  ///< lanes of a group as a power of 2
-  int columns;     ///< of a group, at most
-  int groups;      ///< of a row: 1 or warps
-  int rows;        ///< of a block
-  int end_shift;   ///< lanes that combine a row's groups, as a power of 2
+  int lane_shift = 0;  ///< lanes of a group as a power of 2
+  int columns = 0;     ///< of a group, at most
+  int groups = 0;      ///< of a row: 1, or some warps
+  int rows = 0;        ///< of a block; 0: rows are too long
+  int end_shift = 0;   ///< lanes that combine a row's groups, as a power of 2
 
-  static constexpr int most = 128;  ///< in a block
+  static constexpr int vectors = 8;      ///< of a thread
+  static constexpr int most_rows = 128;  ///< of a block
+  /// Threads of a block, at most, of which there are two on a multiprocessor.
+  static constexpr int most_threads(bool plain) { return plain ? 512 : 448; }
 
   [[nodiscard]] int threads() const { return (rows * groups) << lane_shift; }
 
-  /// By a plan of plan_once that is not of clusters or chunks.
-  static tile_groups of(const row_plan& plan, int lanes, std::int64_t cols, int warp_columns) {
+  /// As few lanes as have room: what they do once is as much as a few vectors. Two at least, which
+  /// read a sector.
+  static tile_groups of(const row_shape& shape, bool plain, int lanes) {
     constexpr int block = 256;
-    if (plan.kind == row_plan_kind::lanes) {
-      return {row_shift(plan), static_cast<int>(cols), 1, plan.threads / plan.lanes, 0};
-    }
-    const int warps = plan.threads / lanes;
-    const int rows = plan.threads < block ? block / plan.threads : 1;
-    const auto shift_of = [](int n) {
-      return static_cast<int>(std::bit_width(static_cast<unsigned>(n - 1)));
+    const auto shift_of = [](std::int64_t n) {
+      return static_cast<int>(std::bit_width(static_cast<std::uint64_t>(n - 1)));
     };
-    return {shift_of(lanes), warp_columns, warps, rows, shift_of(rows > 1 ? warps : lanes)};
+    const std::int64_t row = vectors_of(shape);
+    if (row <= std::int64_t{vectors} * lanes) {
+      const int least = row > 1 || shape.element_bytes == 4 ? 1 : 0;
+      const int shift =
+          std::max(shift_of(std::max<std::int64_t>(divide_up(row, vectors), 1)), least);
+      return {shift, static_cast<int>(shape.cols), 1, std::min(block >> shift, most_rows), 0};
+    }
+    const int of_warp = vectors * lanes - (plain ? 0 : tiled_rows<float, false>::shared_vectors);
+    const std::int64_t warps = divide_up(row, of_warp);
+    if (warps * lanes > most_threads(plain)) {
+      return {};
+    }
+    const auto groups = static_cast<int>(warps);
+    const int rows = std::max(block / (groups * lanes), 1);
+    return {shift_of(lanes), of_warp * (vector_bytes / shape.element_bytes), groups, rows,
+            shift_of(rows > 1 ? groups : lanes)};
   }
 };
 
@@ -74,34 +90,15 @@ struct apart_state {
 };
 static_assert(sizeof(apart_state) / sizeof(std::uint64_t) % 2 == 1);
 
-/// Threads of a block of V vectors each, at most, and such blocks on a multiprocessor.
-template <bool plain, int V>
-inline constexpr int most_tiled = V == 4  ? 128
-                                  : plain ? 512
-                                          : 448;
-template <bool plain, int V>
-inline constexpr int resident_tiled = V == 4 ? 8 : 2;
-
-/// Chunks, without more, for rows that have no tiles.
-inline row_plan plan_tiles(const row_shape& shape, bool plain, device_limits device,
-                           plan_name forced) {
-  device.cluster_blocks = 0;
-  return plain
-             ? plan_once(shape, {0, tiled_rows<float, true>::shared_vectors, most_tiled<true, 8>},
-                         device, forced)
-             : plan_once(shape, {0, tiled_rows<float, false>::shared_vectors, most_tiled<false, 8>},
-                         device, forced);
-}
-
-template <int lanes, class In, bool plain, int V>
-__global__ void __launch_bounds__((most_tiled<plain, V>), least_resident(resident_tiled<plain, V>))
+template <int lanes, class In, bool plain>
+__global__ void __launch_bounds__(tile_groups::most_threads(plain), least_resident(2))
     totals_by_tiles(const tiled_rows<In, plain> from, const tile_groups by,
                     const total_results<float> to) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
   }
   namespace reproducible = core::reproducible;
-  __shared__ shared_array<apart_state, tile_groups::most> states;
+  __shared__ shared_array<apart_state, tile_groups::most_rows> states;
   let_next_begin();
   const std::int64_t first_row = std::int64_t{blockIdx.x} * by.rows;
   const std::int64_t rest = from.source.rows - first_row;
@@ -111,9 +108,9 @@ __global__ void __launch_bounds__((most_tiled<plain, V>), least_resident(residen
   {
     const int members = 1 << by.lane_shift;
     const int row = by.groups == 1 ? group : by.rows == 1 ? 0 : group / by.groups;
-    auto own = from.template hold<V>(first_row + (row < rows ? row : 0), 0,
-                                     row < rows ? static_cast<int>(from.source.cols) : 0,
-                                     group - row * by.groups, by.columns, members);
+    auto own = from.template hold<tile_groups::vectors>(
+        first_row + (row < rows ? row : 0), 0, row < rows ? static_cast<int>(from.source.cols) : 0,
+        group - row * by.groups, by.columns, members);
     if (ballot(!own.is_inside()) == 0) {
       own.load_inside();
     } else {
@@ -165,23 +162,12 @@ __global__ void __launch_bounds__((most_tiled<plain, V>), least_resident(residen
 
 template <int lanes, class In>
 void launch_tiles(stream_handle stream, const row_source<In>& source, float scale, bool plain,
-                  const row_plan& plan, const total_results<float>& to) {
-  const auto launch = [&](auto is_plain, auto v) {
-    using rows = tiled_rows<In, is_plain()>;
-    const auto by =
-        tile_groups::of(plan, lanes, source.cols, rows::template warp_columns<lanes, v()>);
-    launch_grid(stream, totals_by_tiles<lanes, In, is_plain(), v()>,
-                divide_up(source.rows, by.rows), by.threads(), rows{source, scale}, by, to);
+                  const tile_groups& by, const total_results<float>& to) {
+  const auto launch = [&](auto is_plain) {
+    launch_grid(stream, totals_by_tiles<lanes, In, is_plain()>, divide_up(source.rows, by.rows),
+                by.threads(), tiled_rows<In, is_plain()>{source, scale}, by, to);
   };
-  using four = std::integral_constant<int, 4>;
-  using eight = std::integral_constant<int, 8>;
-  if (!plain) {
-    launch(std::false_type(), eight());
-  } else if (plan.vectors <= 4) {
-    launch(std::true_type(), four());
-  } else {
-    launch(std::true_type(), eight());
-  }
+  plain ? launch(std::true_type()) : launch(std::false_type());
 }
 
 }  // namespace SOFTFOLD_BACKEND
