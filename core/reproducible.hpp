@@ -392,7 +392,7 @@ struct row_total {
     n = t.n;
     constexpr double unit = 0x1p-64;  // 2^-spare_power
     const double whole = sum.over(t.n);
-    const double log = sampling::natural_log(whole / static_cast<double>(t.p));
+    const double log = sampling::natural_log_with(whole / static_cast<double>(t.p), 0);
     const double inverse = product(1 / whole, unit);
     high = static_cast<A>(inverse);
     if constexpr (sizeof(A) == 4) {

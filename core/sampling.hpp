@@ -40,9 +40,9 @@ SOFTFOLD_HD SOFTFOLD_INLINE double product(double a, double b) {
 #endif
 }
 
-/// log(x + rest) for a normal x > 0 and a rest far below it. The error is a few units in the last
-/// place of the result, and of 2^-55.
-SOFTFOLD_HD SOFTFOLD_INLINE double natural_log(double x, double rest = 0) {
+/// log(x (1 + share)) for a normal x > 0 and a share far below 1. The error is a few units in the
+/// last place of the result, and of 2^-55.
+SOFTFOLD_HD SOFTFOLD_INLINE double natural_log_with(double x, double share) {
   // x = 2^exponent f, f in [sqrt(1/2), sqrt(2)), log f = 2 atanh(t), t = (f - 1) / (f + 1).
   constexpr std::uint64_t half_root_bits = 0x3fe6a09e667f3bcdU;
   const auto bits = __builtin_bit_cast(std::uint64_t, x);
@@ -62,8 +62,12 @@ SOFTFOLD_HD SOFTFOLD_INLINE double natural_log(double x, double rest = 0) {
   p = fused(p, square, 2.0 / 3);
   p = fused(p, square, 2.0);
   const auto n = static_cast<double>(exponent);
-  const double low = fused(n, exponential<double>::ln2_low, rest / x);
+  const double low = fused(n, exponential<double>::ln2_low, share);
   return fused(n, exponential<double>::ln2_high, fused(t, p, low));
+}
+/// log(x + rest). Of an x of 0 it is NaN, for which compilers divide 0 by x.
+SOFTFOLD_HD SOFTFOLD_INLINE double natural_log(double x, double rest = 0) {
+  return natural_log_with(x, rest / x);
 }
 
 // ---- Noise.

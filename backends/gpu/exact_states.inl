@@ -22,7 +22,7 @@ void run_exactly(executor& on, const core::fold_problem& p) {
     parts = memory.take<part_total<A>>(plan.parts(p.x.rows));
   });
   launch_totals<In>(on, plan, p.x, p.scale, parts,
-                    state_results<A>{static_cast<exact_max_sum<A>*>(p.partials.data)});
+                    {.states = static_cast<exact_max_sum<A>*>(p.partials.data)});
 }
 
 template <class In>

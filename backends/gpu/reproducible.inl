@@ -17,42 +17,37 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-template <class In, class Results>
+template <class In>
 void launch_parts(executor& on, const total_plan& plan, const const_matrix_ref& x,
-                  double given_scale, part_total<arithmetic_t<In>>* parts, const Results& to) {
+                  double given_scale, part_total<arithmetic_t<In>>* parts,
+                  const total_results<arithmetic_t<In>>& to) {
   if constexpr (!std::is_same_v<In, double>) {
     const auto source = row_source<In>::of(x);
     const auto scale = static_cast<float>(given_scale);
     with_lanes(on.properties.lanes, [&](auto lanes) {
+      if (plan.by_tiles()) {
+        return launch_tiles<lanes()>(on.stream, source, scale, plan.plain_tiles, plan.tiles, to);
+      }
       const auto read = [&](auto scaled) {
-        const auto order = ordered_scale<scaled()>::of(scale);
-        if (plan.by_warp) {
-          const auto shared_by =
-              warp_rows::of(x.rows, x.cols, lanes(), on.properties.multiprocessors);
-          launch_grid(on.stream, total_by_warp<lanes(), In, scaled(), Results>,
-                      divide_up(x.rows, reader_threads / lanes() * shared_by.rows), reader_threads,
-                      source, shared_by, order, scale, to);
-        } else {
-          launch_grid(on.stream, total_chunks<lanes(), In, scaled()>, plan.parts(x.rows),
-                      reader_threads, source, plan.chunks, order, parts);
-        }
+        launch_grid(on.stream, total_chunks<lanes(), In, scaled()>, plan.parts(x.rows),
+                    reader_threads, source, plan.chunks, ordered_scale<scaled()>::of(scale), parts);
       };
       scale == 1 ? read(std::false_type()) : read(std::true_type());
     });
   }
 }
 
-template <class In, class Results>
+template <class In>
 void launch_totals(executor& on, const total_plan& plan, const const_matrix_ref& x, double scale,
-                   part_total<arithmetic_t<In>>* parts, const Results& to) {
+                   part_total<arithmetic_t<In>>* parts, const total_results<arithmetic_t<In>>& to) {
   if (!plan.plainly) {
     launch_parts<In>(on, plan, x, scale, parts, to);
   }
-  if (plan.by_warp) {
+  if (plan.by_tiles()) {
     return;
   }
   with_lanes(on.properties.lanes, [&](auto lanes) {
-    const auto kernel = total_of_parts<lanes(), In, Results>;
+    const auto kernel = total_of_parts<lanes(), In>;
     const auto source = row_source<In>::of(x);
     const auto by = static_cast<arithmetic_t<In>>(scale);
     if (plan.plainly) {
@@ -89,9 +84,7 @@ bool run_in_registers(executor& on, const core::row_problem& p) {
   if constexpr (std::is_same_v<In, double>) {
     return false;
   } else {
-    constexpr double smallest = 0x1p-60;
-    if (p.whole.data != nullptr || p.y.type != dtype_of<In> ||
-        !(p.scale >= smallest && p.scale <= 1 / smallest)) {
+    if (p.whole.data != nullptr || p.y.type != dtype_of<In> || !has_tiles(p.scale)) {
       return false;
     }
     constexpr bool is_narrow = sizeof(In) == 2;
@@ -99,8 +92,7 @@ bool run_in_registers(executor& on, const core::row_problem& p) {
     const auto source = row_source<In>::of(p.x);
     auto* const y = static_cast<In*>(p.y.data);
     const auto scale = static_cast<float>(p.scale);
-    const bool is_plain = scale == 1 && p.x.cols % vector_width<In> == 0 &&
-                          source.starts_at(vector_bytes) &&
+    const bool is_plain = are_plain(source, p.scale) &&
                           row_source<In>::begins_at(y, p.y.rows, p.y.stride, vector_bytes);
     const auto run = [&]<map_operation op, bool plain, bool keep>() {
       using job_type = total_map<op, In, plain, keep>;
@@ -112,7 +104,7 @@ bool run_in_registers(executor& on, const core::row_problem& p) {
         return false;
       }
       on.last = plan;
-      const job_type job = {source, scale, y, p.y.stride, p.policy == empty_row::zero};
+      const job_type job = {{source, scale}, y, p.y.stride, p.policy == empty_row::zero};
       with_lanes(on.properties.lanes,
                  [&](auto lanes) { launch_totals<lanes()>(job, plan, on.stream); });
       return true;

@@ -81,9 +81,11 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
       has_race || has_stairs ? rows * std::max<std::int64_t>(p.tokens.cols, 1) : 0;
   const bool has_rest = has_race && ways.wants_kept;
   // The race's read of all rows finds the totals of raw ones, too, unless they are short.
+  constexpr std::int64_t short_row = 2048;
   const auto raw_plan = total_plan::of<In>(on, p.x, 1);
   const bool in_race = has_raws && has_race && draws == rows && ways.alike && !given.edits.any() &&
-                       !raw_plan.by_warp;
+                       p.x.cols > short_row;
+  const bool by_tiles = raw_plan.by_tiles() && !in_race;
   const int blocks =
       (in_race ? summing_race_resident : race_resident) * on.properties.multiprocessors;
   const auto chunks =
@@ -97,8 +99,7 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
   draw_state* states = nullptr;
   draw_list rest = {};  // what sample_in_rounds ends
   scratch_arrays::lay_out(on, [&](scratch_arrays& memory) {
-    totals =
-        memory.take<core::reproducible::row_total<float>>(has_raws && raw_plan.by_warp ? rows : 0);
+    totals = memory.take<core::reproducible::row_total<float>>(has_raws && by_tiles ? rows : 0);
     raw_parts = memory.take<part_total<float>>(has_raws ? raw_chunks : 0);
     parts = memory.take<race_part>(has_race ? all_chunks : 0);
     stairs.parts = memory.take<stair_part>(has_stairs ? all_chunks : 0);
@@ -150,9 +151,8 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
       launch_parts<In>(on, raw_plan, p.x, 1, raw_parts, {.totals = totals});
     }
     with_lanes(on.properties.lanes, [&](auto lanes) {
-      launch_next(on.stream, raw_of_rows<lanes(), In>, rows,
-                  raw_plan.by_warp ? lanes() : reader_threads, 0, source, given,
-                  in_race ? chunks : raw_plan.chunks, raw_parts, totals);
+      launch_next(on.stream, raw_of_rows<lanes(), In>, rows, by_tiles ? lanes() : reader_threads, 0,
+                  source, given, in_race ? chunks : raw_plan.chunks, raw_parts, totals);
     });
   }
 }

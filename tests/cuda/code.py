@@ -52,7 +52,7 @@ TUNED = {
     "stair_chunks": 0,
     "stair_finish": 0,
     "sample_in_rounds": 8,
-    "total_by_warp": 0,
+    "totals_by_tiles": 0,
     "total_chunks": 0,
     "map_totals_by_lanes": 48,
     "map_total_by_block": 88,

@@ -63,7 +63,7 @@ KINDS = {
     "stair_chunks": Kind(True, False, True, vectors=2, in_flight=0, lds=15),
     "stair_finish": Kind(True, False, True, vectors=2, in_flight=0, sgpr_spills=400, flat=True, lds=24),
     "raw_of_rows": Kind(False, False, True, vectors=1, in_flight=0),
-    "total_by_warp": Kind(True, False, True, vectors=2, in_flight=0),
+    "totals_by_tiles": Kind(True, False, True, vectors=8, lds=9),
     "total_chunks": Kind(True, False, True, vectors=2, in_flight=0),
     "total_of_parts": Kind(False, False, True, vectors=1, in_flight=0, lds=5),
     "map_totals_by_lanes": Kind(True, True, True),

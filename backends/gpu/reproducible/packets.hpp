@@ -59,14 +59,27 @@ __device__ inline float at_place(int place) {
 __device__ inline int place_of(float packet) {
   return static_cast<int>(__float_as_uint(packet) >> 28);
 }
+/// A packet's sum as digits of its place are a product of its fraction and a power of two.
+struct digit_factors {
+  std::uint32_t fraction;
+  std::uint32_t power;
+
+  __device__ static digit_factors of(float packet) {
+    using format = core::reproducible::format<float>;
+    constexpr std::uint32_t one = 1U << format::digits;
+    const std::uint32_t bits = __float_as_uint(packet);
+    return {(bits & (one - 1)) | one, 1U << (bits >> format::digits & 31U)};
+  }
+};
+__device__ inline std::uint64_t digits_of(float packet) {
+  const auto f = digit_factors::of(packet);
+  return std::uint64_t{f.fraction} * f.power;
+}
 /// Adds a packet's sum to the word of its place; words[1] is with words[0], see
 /// add_product_where.
 __device__ inline void deposit(float packet, const float (&least)[3], std::uint64_t (&words)[3]) {
-  using format = core::reproducible::format<float>;
-  constexpr std::uint32_t one = 1U << format::digits;
-  const std::uint32_t bits = __float_as_uint(packet);
-  add_product_where(words, packet, least, (bits & (one - 1)) | one,
-                    1U << (bits >> format::digits & 31U));
+  const auto f = digit_factors::of(packet);
+  add_product_where(words, packet, least, f.fraction, f.power);
 }
 
 template <class In, bool scaled>

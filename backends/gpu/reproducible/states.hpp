@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// States with exact sums: what the kernels of totals make of parts of rows, and totals of states.
+/// Totals of states with exact sums.
 #pragma once
 
 #include <gpu/reproducible/totals.hpp>
@@ -13,25 +13,6 @@
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
-
-/// As total_results.
-template <class A>
-struct state_results {
-  using result = exact_max_sum<A>;
-
-  exact_max_sum<A>* states;
-
-  __device__ static core::reproducible::frame<A> frame_of(A scale, A largest) {
-    return core::reproducible::state_frame(scale, largest);
-  }
-  __device__ static result of(A scale, A largest, const core::reproducible::exact_sum<A>& sum) {
-    return core::reproducible::state_of(scale, largest, sum);
-  }
-  template <class In>
-  __device__ void write(std::int64_t row, const result& state) const {
-    states[row] = state;
-  }
-};
 
 /// A thread for each row.
 template <class A>

@@ -131,23 +131,38 @@ class term_tile : public tile<In, V, plain> {
       });
       sums[p()] = plain ? packet<p()>() : packet_between<lanes, p()>(count);
       highest = fmaxf(highest, sums[p()]);
-      return plain || has_next;  // none in short rows
+      return has_next;  // none in short rows
     });
     const std::int32_t place = highest_over_lanes(place_of(highest), count);
     const float least[3] = {at_place(place), at_place(place - 1), at_place(place - 2)};
     std::uint64_t words[3] = {};
+    float lowest = highest;
 #pragma unroll
     for (int p = 0; p < packets; ++p) {
-      deposit(sums[p], least, words);
+      lowest = fminf(lowest, sums[p]);
     }
-    words[1] -= words[0];
+    const bool in_one_place = ballot(lowest < least[0]) == 0;  // as where no element is far below
+    if (in_one_place) {
+#pragma unroll
+      for (int p = 0; p < packets; ++p) {
+        words[0] += digits_of(sums[p]);
+      }
+    } else {
+#pragma unroll
+      for (int p = 0; p < packets; ++p) {
+        deposit(sums[p], least, words);
+      }
+      words[1] -= words[0];
+    }
     static_assert(packets * lanes <= 512);  // whose sum has 64 bits
     total_state state;
     state.largest = largest;
     state.sum.top = place - place_of_anchor + anchor_;
 #pragma unroll
     for (int i = 0; i < 3; ++i) {
-      if (count == lanes) {
+      if (i > 0 && (in_one_place || ballot(words[i] != 0) == 0)) {
+        state.sum.words[i] = {};
+      } else if (count == lanes) {
         state.sum.words[i] = {sum_over_warp_of<lanes>(words[i]), 0};
       } else {
         state.sum.words[i] = {sum_over_lanes(words[i], count), 0};

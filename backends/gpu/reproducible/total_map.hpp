@@ -4,10 +4,9 @@
 /// hold: of f32 arithmetic and a scale above 0.
 #pragma once
 
-#include <gpu/job/row_source.hpp>
 #include <gpu/job/softmax.hpp>
 #include <gpu/reproducible/maps.hpp>
-#include <gpu/reproducible/term_tile.hpp>
+#include <gpu/reproducible/tiled_rows.hpp>
 #include <gpu/reproducible/totals.hpp>
 
 #include <cstdint>
@@ -15,17 +14,19 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// `plain`: rows of the scale 1, of whole vectors, in x and in y. `keep`: softmax's terms are kept
-/// between the looks, else computed again, which takes fewer registers.
+/// `plain`: in x and in y. `keep`: softmax's terms are kept between the looks, else computed again,
+/// which takes fewer registers.
 template <map_operation op, class In, bool plain, bool keep>
-struct total_map {
+struct total_map : tiled_rows<In, plain> {
+  using base = tiled_rows<In, plain>;
+  using base::scale;
+  using base::source;
+  using base::width;
   using element = In;
   using total = core::reproducible::row_total<float>;
-  static constexpr bool is_plain = plain;
   static constexpr bool log = op == map_operation::log_softmax;
-  static constexpr int width = vector_width<In>;
   template <int V>
-  using held = term_tile<In, V, plain>;
+  using held = typename base::template held<V>;
 
   static constexpr bool keeps = keep && !log;
   /// Whether there are kernels for rows of lanes, or a block with 4 vectors a thread; and for
@@ -34,28 +35,16 @@ struct total_map {
   static constexpr bool has_long = !(width == 8 && (plain ? keeps : log));
   /// Whether short rows that are no whole sectors are put together before they are written.
   static constexpr bool stages = !plain;
-  /// Of the vectors that a warp has room for, those that hold its neighbours' packets.
-  static constexpr int shared_vectors = is_plain ? 0 : 2;
 
-  row_source<In> source;
-  float scale;
   In* y;
   std::int64_t y_stride;
   bool empty_is_zero;
 
-  /// The calling warp's part of `cols` columns of a row from `first` on: as much as it has room
-  /// for, after the warps before it.
+  /// The calling warp's part of `cols` columns of a row from `first` on.
   template <int lanes, int V>
   [[nodiscard]] __device__ held<V> hold_part(std::int64_t row, std::int64_t first, int cols) const {
-    constexpr int each = (lanes * V - shared_vectors) * width;
-    const int before = static_cast<int>(threadIdx.x) / lanes * each;
-    const int rest = cols - before;
-    return {vector_range<In>(source.row(row) + (first + before),
-                             rest < 0      ? 0
-                             : rest < each ? rest
-                                           : each,
-                             source.memory, is_plain ? known_to_be_aligned : vector_bytes),
-            static_cast<int>(threadIdx.x) % lanes, lanes};
+    return this->template hold<V>(row, first, cols, static_cast<int>(threadIdx.x) / lanes,
+                                  base::template warp_columns<lanes, V>, lanes);
   }
 
   template <int lanes, int V>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Totals of rows, core/reproducible.hpp's row_total: a warp for each short row, else blocks for
-/// chunks of rows and then one for each row.
+/// Totals of rows, core/reproducible.hpp's row_total: blocks for chunks of rows and then one for
+/// each row.
 #pragma once
 
 #include <gpu/group/combine.hpp>
@@ -12,7 +12,10 @@
 #include <gpu/row/row_chunks.hpp>
 #include <gpu/uninitialised.hpp>
 
+#include <core/exact_state.hpp>
 #include <core/reproducible.hpp>
+
+#include <softfold/max_sum.hpp>
 
 #include <cstdint>
 #include <type_traits>
@@ -45,20 +48,6 @@ __device__ inline A max_of_block(A own, total_memory<A>& memory) {
   return own;
 }
 
-/// Of groups of lanes, less than a warp, whose sums have words of 64 bits; each lane gets that of
-/// lane `from`'s group.
-template <class A>
-__device__ inline core::reproducible::exact_sum<A> sum_over_lanes(
-    core::reproducible::exact_sum<A> own, int members, int from) {
-  const std::int32_t top = highest_over_lanes(own.top, members);
-  own.raise(top);
-  own.top = shuffle(top, from);
-#pragma unroll
-  for (int i = 0; i < own.words_of; ++i) {
-    own.words[i] = {shuffle(sum_over_lanes(own.words[i].low, members), from), 0};
-  }
-  return own;
-}
 /// Of the block's threads' sums, to thread 0.
 template <int lanes, class A>
 __device__ inline core::reproducible::exact_sum<A> sum_over_block(
@@ -125,24 +114,25 @@ __device__ inline arithmetic_t<In> largest_plainly(const row_reader<In>& row,
   return ordered(max_of_block<lanes>(most, memory), scale);
 }
 
-/// What is wanted of rows' totals: all of them, or logsumexps only. What else is wanted of rows'
-/// sums has the same members: see states.hpp.
+/// What is wanted of rows' sums: their totals, logsumexps only, or, without these, states.
 template <class A>
 struct total_results {
-  using result = core::reproducible::row_total<A>;
-
   core::reproducible::row_total<A>* totals = nullptr;
   void* lse = nullptr;
   bool is_narrow = false;  ///< lse is of the elements' type
+  exact_max_sum<A>* states = nullptr;
 
-  __device__ static core::reproducible::frame<A> frame_of(A scale, A largest) {
-    return core::reproducible::frame<A>::of(scale, largest);
-  }
-  __device__ static result of(A scale, A largest, const core::reproducible::exact_sum<A>& sum) {
-    return result::of(scale, largest, sum);
+  [[nodiscard]] __device__ core::reproducible::frame<A> frame_of(A scale, A largest) const {
+    return states != nullptr ? core::reproducible::state_frame(scale, largest)
+                             : core::reproducible::frame<A>::of(scale, largest);
   }
   template <class In>
-  __device__ void write(std::int64_t row, const result& total) const {
+  __device__ void write(std::int64_t row, A scale, const part_total<A>& found) const {
+    if (states != nullptr) {
+      states[row] = core::reproducible::state_of(scale, found.largest, found.sum);
+      return;
+    }
+    const auto total = core::reproducible::row_total<A>::of(scale, found.largest, found.sum);
     if (totals != nullptr) {
       totals[row] = total;
     }
@@ -178,11 +168,16 @@ __global__ void __launch_bounds__(reader_threads, least_resident(total_resident)
   int left = own.most_packets / ahead;
   for (std::int64_t first = chunks.begin(chunk); first < chunks.end(chunk, source.cols);
        first += ahead * step) {
+    const std::int64_t rest = source.cols - first;
+    const int own_rest = static_cast<int>(rest < ahead * step ? rest : ahead * step) -
+                         static_cast<int>(threadIdx.x) * block_columns;
+    // Warps that have nothing of a row's last columns. The scaled have no register for it.
+    if (!scaled && own_rest <= 0) {
+      break;
+    }
     column_block<In> blocks[ahead];
     reader.template load<step>(first, blocks);
-    own.add(blocks, [&](int a) {
-      return source.cols - (first + a * step + std::int64_t{threadIdx.x} * block_columns);
-    });
+    own.add(blocks, [&](int a) { return own_rest - a * step; });
     if (--left == 0) {
       own.carry();
       left = own.most_packets / ahead;
@@ -194,167 +189,62 @@ __global__ void __launch_bounds__(reader_threads, least_resident(total_resident)
   }
 }
 
-/// A row's total of its parts, or, if there are none, of its elements; to thread 0 of a block.
-template <int lanes, class In, class Results = total_results<arithmetic_t<In>>>
-__device__ inline typename Results::result total_of_row(const row_source<In>& source,
-                                                        std::int64_t row, const row_chunks& chunks,
-                                                        arithmetic_t<In> scale,
-                                                        const part_total<arithmetic_t<In>>* parts,
-                                                        total_memory<arithmetic_t<In>>& memory) {
+/// A row's largest element and sum, from its parts or, if there are none, its elements; to thread 0
+/// of a block.
+template <int lanes, class In>
+__device__ inline part_total<arithmetic_t<In>> total_of_row(
+    const row_source<In>& source, std::int64_t row, const row_chunks& chunks,
+    arithmetic_t<In> scale, const part_total<arithmetic_t<In>>* parts,
+    total_memory<arithmetic_t<In>>& memory, const total_results<arithmetic_t<In>>& to) {
   namespace reproducible = core::reproducible;
   using A = arithmetic_t<In>;
   using total = reproducible::row_total<A>;
   const auto reader = row_reader<In>::of(source.row(row), source.cols);
-  const auto is_far = [&](A largest) {
-    return total::kind_of(scale, largest) == reproducible::row_kind::ordinary &&
-           reproducible::frame<A>::of(scale, largest).is_far;
+  part_total<A> found;
+  const auto is_ordinary = [&] {
+    return total::kind_of(scale, found.largest) == reproducible::row_kind::ordinary;
   };
   if constexpr (!std::is_same_v<A, double>) {
     if (parts != nullptr) {  // few: each warp combines them, which needs no barrier
       const part_total<A>* const first = parts + row * chunks.count;
-      const total_state whole = combine_over_lanes(lanes, total_monoid(), [&](const auto& f) {
+      found = combine_over_lanes(lanes, total_monoid(), [&](const auto& f) {
         for (auto i = static_cast<int>(threadIdx.x % lanes); i < chunks.count; i += lanes) {
           f(total_state{ordered(first[i].largest, scale), first[i].sum});
         }
       });
-      const A largest = ordered(whole.largest, scale);
-      if (!is_far(largest)) {
-        return Results::of(scale, largest, whole.sum);
+      found.largest = ordered(found.largest, scale);
+      if (!is_ordinary() || !reproducible::frame<A>::of(scale, found.largest).is_far) {
+        return found;
       }
     }
   }
-  const A largest = largest_plainly<lanes>(reader, scale, memory);
-  reproducible::exact_sum<A> sum;
-  if (total::kind_of(scale, largest) == reproducible::row_kind::ordinary) {
-    add_plainly(reader, Results::frame_of(scale, largest), largest,
+  found = {largest_plainly<lanes>(reader, scale, memory), {}};
+  if (is_ordinary()) {
+    reproducible::exact_sum<A> sum;
+    add_plainly(reader, to.frame_of(scale, found.largest), found.largest,
                 std::int64_t{threadIdx.x} * block_columns,
                 std::int64_t{reader_threads} * block_columns, sum);
-    sum = sum_over_block<lanes>(sum, memory);
+    found.sum = sum_over_block<lanes>(sum, memory);
   }
-  return Results::of(scale, largest, sum);
+  return found;
 }
 
 /// A row for each block.
-template <int lanes, class In, class Results>
+template <int lanes, class In>
 __global__ void __launch_bounds__(reader_threads, least_resident(sizeof(In) == 8 ? 2 : 4))
     total_of_parts(const row_source<In> source, const row_chunks chunks,
                    const arithmetic_t<In> scale, const part_total<arithmetic_t<In>>* parts,
-                   const Results to) {
+                   const total_results<arithmetic_t<In>> to) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
   }
   __shared__ uninitialised<total_memory<arithmetic_t<In>>> shared;
   wait_for_launch_before();
   let_next_begin();
-  const auto total =
-      total_of_row<lanes, In, Results>(source, blockIdx.x, chunks, scale, parts, shared.get());
+  const auto found =
+      total_of_row<lanes>(source, blockIdx.x, chunks, scale, parts, shared.get(), to);
   if (threadIdx.x == 0) {
-    to.template write<In>(blockIdx.x, total);
-  }
-}
-
-/// Columns of a row that a warp has the total of, at most: of few rows, and of as many as fill the
-/// device.
-constexpr std::int64_t warp_columns = 2048;
-constexpr std::int64_t warp_columns_of_many = 16384;
-
-/// Member by member: compilers would choose between places in memory.
-template <class A>
-__device__ inline void take_where(bool takes, const core::reproducible::exact_sum<A>& from,
-                                  core::reproducible::exact_sum<A>& to) {
-  to.top = takes ? from.top : to.top;
-#pragma unroll
-  for (int i = 0; i < to.words_of; ++i) {
-    to.words[i].low = takes ? from.words[i].low : to.words[i].low;
-    to.words[i].high = takes ? from.words[i].high : to.words[i].high;
-  }
-}
-
-/// How warps share short rows: each has `rows` of them, some at a time, lanes_of_row for each.
-struct warp_rows {
-  int rows;          ///< at most as many as a warp has lanes; a power of 2
-  int lanes_of_row;  ///< a power of 2
-
-  SOFTFOLD_HD static warp_rows of(std::int64_t rows, std::int64_t cols, int lanes,
-                                  int multiprocessors) {
-    // Two packets a lane make up for what the lanes' combination costs.
-    int lanes_of_row = 1;
-    while (lanes_of_row < lanes && 2 * block_columns * lanes_of_row < cols) {
-      lanes_of_row *= 2;
-    }
-    int each = lanes / lanes_of_row;
-    constexpr int warps = 64;  // of a multiprocessor at least, if there are as many rows
-    while (each < lanes && std::int64_t{2} * each * warps * multiprocessors <= rows) {
-      each *= 2;
-    }
-    return {each, lanes_of_row};
-  }
-};
-
-/// Short rows. Each lane ends one of the warp's rows.
-template <int lanes, class In, bool scaled, class Results>
-__global__ void __launch_bounds__(reader_threads, least_resident(scaled ? 2 : 3))
-    total_by_warp(const row_source<In> source, const warp_rows shared_by,
-                  const ordered_scale<scaled> order, const float scale, const Results to) {
-  if constexpr (!target_has_lanes<lanes>) {
-    return stop_wrong_lanes();
-  }
-  namespace reproducible = core::reproducible;
-  using sum = reproducible::exact_sum<float>;
-  using total = reproducible::row_total<float>;
-  let_next_begin();
-  const auto lane = static_cast<int>(threadIdx.x % lanes);
-  const std::int64_t first_row =
-      (std::int64_t{blockIdx.x} * (reader_threads / lanes) + threadIdx.x / lanes) * shared_by.rows;
-  const int members = shared_by.lanes_of_row;
-  const int groups = lanes / members;
-  float largest = -infinity<float>;  // of the row that this lane ends
-  sum whole;
-  for (int r = 0; r < shared_by.rows; r += groups) {
-    const std::int64_t row = first_row + r + lane / members;
-    const bool exists = row < source.rows;
-    const std::int64_t cols = exists ? source.cols : 0;
-    const auto reader = row_reader<In>::of(source.row(exists ? row : 0), cols);
-    packet_thread<In, scaled> own(order);
-    constexpr int ahead = 2;
-    const std::int64_t step = std::int64_t{members} * block_columns;
-    int left = own.most_packets / ahead;
-    for (std::int64_t first = std::int64_t{lane & (members - 1)} * block_columns; first < cols;
-         first += ahead * step) {
-      column_block<In> blocks[ahead];
-#pragma unroll
-      for (int a = 0; a < ahead; ++a) {
-        reader.load(first + a * step, blocks[a]);
-      }
-      own.add(blocks, [&](int a) { return cols - (first + a * step); });
-      if (--left == 0) {
-        own.carry();
-        left = own.most_packets / ahead;
-      }
-    }
-    const int from = ((lane - r) & (groups - 1)) * members;
-    const bool ends = lane >= r && lane < r + groups;
-    const float row_largest = shuffle(max_over_lanes(own.largest(), members), from);
-    largest = ends ? row_largest : largest;
-    const sum row_sum = members == lanes ? sum_over_warp<lanes>(own.sum())
-                                         : sum_over_lanes(own.sum(), members, from);
-    take_where(ends, row_sum, whole);
-  }
-  largest = order.ordered(largest);
-  const bool is_far = total::kind_of(scale, largest) == reproducible::row_kind::ordinary &&
-                      reproducible::frame<float>::of(scale, largest).is_far;
-  for (lane_mask left = ballot(is_far); left != 0; left &= left - 1) {
-    const int of = count((left & (~left + 1)) - 1);
-    sum plain;
-    const float largest_of = shuffle(largest, of);
-    add_plainly(row_reader<In>::of(source.row(first_row + of), source.cols),
-                Results::frame_of(scale, largest_of), largest_of,
-                std::int64_t{lane} * block_columns, std::int64_t{lanes} * block_columns, plain);
-    plain = sum_over_warp<lanes>(plain);
-    take_where(lane == of, plain, whole);
-  }
-  if (lane < shared_by.rows && first_row + lane < source.rows) {
-    to.template write<In>(first_row + lane, Results::of(scale, largest, whole));
+    to.template write<In>(blockIdx.x, scale, found);
   }
 }
 

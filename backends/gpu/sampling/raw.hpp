@@ -24,7 +24,7 @@ inline bool wants_raws(const sample_options& o) {
 
 /// A block for each row. Its total is found, or of its parts.
 template <int lanes, class In>
-__global__ void __launch_bounds__(reader_threads)
+__global__ void __launch_bounds__(reader_threads, least_resident(4))
     raw_of_rows(const row_source<In> source, const core::sample_problem problem,
                 const row_chunks chunks, const part_total<float>* parts,
                 const core::reproducible::row_total<float>* totals) {
@@ -38,9 +38,9 @@ __global__ void __launch_bounds__(reader_threads)
   const std::int64_t row = blockIdx.x;
   core::reproducible::row_total<float>& total = shared_total.get();
   if (totals == nullptr) {
-    const auto found = total_of_row<lanes>(source, row, chunks, 1.0F, parts, shared.get());
+    const auto found = total_of_row<lanes>(source, row, chunks, 1.0F, parts, shared.get(), {});
     if (threadIdx.x == 0) {
-      total = found;
+      total = core::reproducible::row_total<float>::of(1, found.largest, found.sum);
     }
   } else if (threadIdx.x == 0) {
     total = totals[row];
