@@ -172,6 +172,19 @@ struct row_measure {
     return memory;
   }
 
+  /// Asks for columns [begin, end): a block alone has too few loads under way.
+  __device__ void prefetch(std::int64_t begin, std::int64_t end) const {
+    if constexpr (prefetches) {
+      constexpr std::int64_t most = std::int64_t{8} << 20;  // bytes, which the cache does not lose
+      constexpr auto size = static_cast<std::int64_t>(sizeof(In));
+      constexpr std::int64_t line = 128 / size;
+      const std::int64_t stop = end - begin < most / size ? end : begin + most / size;
+      for (std::int64_t at = begin + threadIdx.x * line; at < stop; at += blockDim.x * line) {
+        prefetch_line(row.x + at);
+      }
+    }
+  }
+
   /// Of columns [begin, end). To all of reader_threads threads.
   template <int lanes, int ahead>
   __device__ near_measure nearly(std::int64_t begin, std::int64_t end,
@@ -187,6 +200,7 @@ struct row_measure {
     // In f64, or a long row's error would grow with it.
     double larger = 0;
     double whole = 0;
+    prefetch(begin, end);
     column_block<In> blocks[ahead];
     part.template load<step>(begin, blocks);
     for (std::int64_t first = begin; first < end;) {
