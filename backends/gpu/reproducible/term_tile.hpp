@@ -134,9 +134,13 @@ class term_tile : public tile<In, V, plain> {
     if constexpr (!plain) {
       fill<0>(term);
     }
+    const auto are_present = [&](int p) {
+      return this->number(p * packet_lanes) < this->range_.size();
+    };
+    const bool are_all_present = ballot(!are_present(packets - 1)) == 0;
     for_each_number<packets>([&](auto p) {
       // None in short rows.
-      if (p() > 0 && ballot(this->number(p() * packet_lanes) < this->range_.size()) == 0) {
+      if (p() > 0 && !are_all_present && ballot(are_present(p())) == 0) {
         sums[p()] = 0;
         return;
       }
