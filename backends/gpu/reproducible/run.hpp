@@ -35,7 +35,7 @@ struct total_plan {
       if (has_tiles(scale) && !are_few && on.forced != plan_name::chunks) {
         const auto source = row_source<In>::of(x);
         plan.plain_tiles = are_plain(source, scale);
-        plan.tiles = tile_groups::of(source.shape(), plan.plain_tiles, on.properties.lanes);
+        plan.tiles = tile_groups::of(source.shape(), x.rows, plan.plain_tiles, on.limits());
       }
     }
     plan.chunks =

@@ -122,8 +122,16 @@ class term_tile : public tile<In, V, plain> {
     float sums[packets] = {};
     float highest = 0;
     constexpr int ahead = plain ? 0 : 1;
+    const auto is_present = [&](int p) {
+      return this->number(p * packet_lanes) < this->range_.size();
+    };
+    // Of a plain range what is outside is of no account: asked once of a full tile.
+    const bool is_full = plain && ballot(!is_present(packets - 1)) == 0;
     fill<ahead - 1>(term);
     for_each_number<packets>([&](auto p) {
+      if (plain && p() > 0 && !is_full && ballot(is_present(p())) == 0) {
+        return false;
+      }
       bool has_next = true;
       for_each_number<packet_lanes>([&](auto v) {
         has_next = fill<p() * packet_lanes + v() + ahead>(term);
@@ -131,7 +139,7 @@ class term_tile : public tile<In, V, plain> {
       });
       sums[p()] = plain ? packet<p()>() : packet_between<lanes, p()>(count);
       highest = fmaxf(highest, sums[p()]);
-      return has_next;  // none in short rows
+      return plain || has_next;  // none in short rows
     });
     const std::int32_t place = highest_over_lanes(place_of(highest), count);
     const float least[3] = {at_place(place), at_place(place - 1), at_place(place - 2)};
@@ -172,8 +180,9 @@ class term_tile : public tile<In, V, plain> {
     return state;
   }
 
-  /// The terms of vector j, if any lane has it, and whether one has. Nothing else is asked: there
-  /// are terms of no account of what a lane has not. A scale that is 1 costs nothing.
+  /// The terms of vector j, of a range that is not plain if any lane has it, and whether one has.
+  /// Nothing else is asked: there are terms of no account of what a lane has not. A scale that is 1
+  /// costs nothing.
   template <int j>
   __device__ bool fill(const term_function<!plain>& term) {
     if constexpr (j < 0 || j >= V) {
@@ -185,7 +194,7 @@ class term_tile : public tile<In, V, plain> {
           terms_[j * width + i] = term.template of<scaled()>(this->element(j, i));
         }
       };
-      const bool exists = j == 0 || ballot(this->number(j) < this->range_.size()) != 0;
+      const bool exists = plain || j == 0 || ballot(this->number(j) < this->range_.size()) != 0;
       if (exists) {
         term.is_scaled() ? set(std::true_type()) : set(std::false_type());
       } else {

@@ -31,6 +31,18 @@ struct tile_groups {
 
   [[nodiscard]] int threads() const { return (rows * groups) << lane_shift; }
 
+  /// For so many rows: where they are few, blocks have less of them.
+  static tile_groups of(const row_shape& shape, std::int64_t count, bool plain,
+                        const device_limits& device) {
+    tile_groups by = of(shape, plain, device.lanes);
+    while (by.rows % 2 == 0 && by.threads() > device.lanes &&
+           count <= by.rows / 2 * device.multiprocessors) {
+      by.rows /= 2;
+    }
+    return by;
+  }
+
+ private:
   /// As few lanes as have room: what they do once is as much as a few vectors. Two at least, which
   /// read a sector.
   static tile_groups of(const row_shape& shape, bool plain, int lanes) {
@@ -140,9 +152,8 @@ __global__ void __launch_bounds__(tile_groups::most_threads(plain), least_reside
       whole = combined;
     }
   }
-  const float own_largest = whole.largest;
-  const bool is_far = ends &&
-                      reproducible::row_total<float>::kind_of(from.scale, own_largest) ==
+  const float own_largest = ends ? whole.largest : -infinity<float>;
+  const bool is_far = reproducible::row_total<float>::kind_of(from.scale, own_largest) ==
                           reproducible::row_kind::ordinary &&
                       reproducible::frame<float>::of(from.scale, own_largest).is_far;
   for (lane_mask left = ballot(is_far); left != 0; left &= left - 1) {
