@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(reader_threads, least_resident(total_resident)
       break;
     }
     column_block<In> blocks[ahead];
-    reader.template load<step>(first, blocks);
+    reader.template load<step, !scaled>(first, blocks);
     own.add(blocks, [&](int a) { return own_rest - a * step; });
     if (--left == 0) {
       own.carry();
@@ -201,29 +201,42 @@ __device__ inline part_total<arithmetic_t<In>> total_of_row(
   using total = reproducible::row_total<A>;
   const auto reader = row_reader<In>::of(source.row(row), source.cols);
   part_total<A> found;
-  const auto is_ordinary = [&] {
-    return total::kind_of(scale, found.largest) == reproducible::row_kind::ordinary;
-  };
   if constexpr (!std::is_same_v<A, double>) {
-    if (parts != nullptr) {  // few: each warp combines them, which needs no barrier
-      const part_total<A>* const first = parts + row * chunks.count;
+    if (parts != nullptr && chunks.count <= lanes) {  // each warp combines them, without a barrier
+      const auto lane = static_cast<int>(threadIdx.x % lanes);
       found = combine_over_lanes(lanes, total_monoid(), [&](const auto& f) {
-        for (auto i = static_cast<int>(threadIdx.x % lanes); i < chunks.count; i += lanes) {
-          f(total_state{ordered(first[i].largest, scale), first[i].sum});
+        if (lane < chunks.count) {
+          const part_total<A>& part = parts[row * chunks.count + lane];
+          f(total_state{ordered(part.largest, scale), part.sum});
         }
       });
       found.largest = ordered(found.largest, scale);
-      if (!is_ordinary() || !reproducible::frame<A>::of(scale, found.largest).is_far) {
+      if (total::kind_of(scale, found.largest) != reproducible::row_kind::ordinary ||
+          !reproducible::frame<A>::of(scale, found.largest).is_far) {
         return found;
       }
     }
   }
-  found = {largest_plainly<lanes>(reader, scale, memory), {}};
-  if (is_ordinary()) {
+  if (parts != nullptr) {
+    A most = -infinity<A>;
+    for (auto i = static_cast<int>(threadIdx.x); i < chunks.count; i += reader_threads) {
+      most = max_or_nan(most, ordered(parts[row * chunks.count + i].largest, scale));
+    }
+    found.largest = ordered(max_of_block<lanes>(most, memory), scale);
+  } else {
+    found.largest = largest_plainly<lanes>(reader, scale, memory);
+  }
+  if (total::kind_of(scale, found.largest) == reproducible::row_kind::ordinary) {
     reproducible::exact_sum<A> sum;
-    add_plainly(reader, to.frame_of(scale, found.largest), found.largest,
-                std::int64_t{threadIdx.x} * block_columns,
-                std::int64_t{reader_threads} * block_columns, sum);
+    if (parts == nullptr || reproducible::frame<A>::of(scale, found.largest).is_far) {
+      add_plainly(reader, to.frame_of(scale, found.largest), found.largest,
+                  std::int64_t{threadIdx.x} * block_columns,
+                  std::int64_t{reader_threads} * block_columns, sum);
+    } else {
+      for (auto i = static_cast<int>(threadIdx.x); i < chunks.count; i += reader_threads) {
+        sum.add(parts[row * chunks.count + i].sum);
+      }
+    }
     found.sum = sum_over_block<lanes>(sum, memory);
   }
   return found;

@@ -95,9 +95,6 @@ struct row_reader {
     if (in_vectors && first + block_columns <= cols) {
       return load_vectors(x + first, to);
     }
-    if (has_words(first, block_columns)) {
-      return load_words(first, to);
-    }
 #pragma unroll
     for (int v = 0; v < block_columns / width; ++v) {
       to.vectors[v] = no_elements<In>();
@@ -110,7 +107,9 @@ struct row_reader {
     }
   }
   /// A thread's share of the columns from `first` on: its blocks are `step` columns apart.
-  template <int step, int times>
+  /// `by_words`: quicker where the row does not begin at a vector, for kernels with registers for
+  /// it.
+  template <int step, bool by_words = false, int times>
   __device__ void load(std::int64_t first, column_block<In> (&to)[times]) const {
     const std::int64_t own = first + std::int64_t{threadIdx.x} * block_columns;
     if (in_vectors && first + times * step <= cols) {
@@ -120,10 +119,12 @@ struct row_reader {
       }
       return;
     }
-    if (has_words(first, times * step)) {
+    if (by_words && has_words(first, times * step)) {
+      const int before = columns_before();
+      const In* const from = x + own - before;
 #pragma unroll
       for (int a = 0; a < times; ++a) {
-        load_words(own + a * step, to[a]);
+        load_words(from + a * step, before, to[a]);
       }
       return;
     }
@@ -151,16 +152,15 @@ struct row_reader {
     constexpr int behind = sizeof(In) == 2 ? 2 : 0;
     return first >= columns_before() && first + count + behind <= cols;
   }
-  /// By words, wherever the row begins: of elements of 16 bits they may have to be shifted.
-  __device__ void load_words(std::int64_t first, column_block<In>& to) const {
+  /// By words, wherever the row begins, the first of which is at `from`: of elements of 16 bits
+  /// they are shifted, if there is a column `before` the first.
+  __device__ static void load_words(const In* from, int before, column_block<In>& to) {
     if constexpr (sizeof(In) == 2) {
       constexpr int count = block_columns / 2;
-      const int before = columns_before();
-      const auto* const from = reinterpret_cast<const std::uint32_t*>(x + first - before);
       std::uint32_t words[count + 1];
 #pragma unroll
       for (int w = 0; w <= count; ++w) {
-        words[w] = from[w];
+        words[w] = reinterpret_cast<const std::uint32_t*>(from)[w];
       }
 #pragma unroll
       for (int w = 0; w < count; ++w) {
@@ -171,7 +171,7 @@ struct row_reader {
       constexpr int width = column_block<In>::width;
 #pragma unroll
       for (int i = 0; i < block_columns; ++i) {
-        set_element<In>(to.vectors[i / width], i % width, x[first + i]);
+        set_element<In>(to.vectors[i / width], i % width, from[i]);
       }
     }
   }
