@@ -55,8 +55,11 @@ __device__ inline void map_row(const Job& job, Own& own, std::int64_t row, int b
     find_total(job.fold_again(own, lanes, exponents.origin), 1);
   }
   const auto& range = own.range();
-  prefetch_successor(range.base, range.size(), static_cast<int>(threadIdx.x % lanes), row, blocks,
-                     job.source);
+  // Rows of f32 lose by it, and 16-bit ones that are not plain where a cluster shares them.
+  if (Job::width == 8 && (Job::is_plain || blocks == 1)) {
+    prefetch_successor(range.base, range.size(), static_cast<int>(threadIdx.x % lanes), row, blocks,
+                       job.source);
+  }
   job.template write<true>(own, job.y + row * job.y_stride + (range.base - job.source.row(row)),
                            memory.total[0], exponents.is_far);
 }
