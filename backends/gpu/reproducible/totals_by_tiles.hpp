@@ -27,7 +27,7 @@ struct tile_groups {
   static constexpr int vectors = 8;      ///< of a thread
   static constexpr int most_rows = 128;  ///< of a block
   /// Threads of a block, at most, of which there are two on a multiprocessor.
-  static constexpr int most_threads(bool plain) { return plain ? 512 : 448; }
+  static constexpr int most_threads(bool plain) { return plain ? 512 : 384; }
 
   [[nodiscard]] int threads() const { return (rows * groups) << lane_shift; }
 
