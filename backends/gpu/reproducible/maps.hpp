@@ -99,7 +99,13 @@ __device__ inline void map_tile(const tile<In, V>& own, const vector_range<In>& 
     own.template store<true, true>(at, [&](int, int) { return same; });
     return;
   }
-  if constexpr (!std::is_same_v<In, double>) {
+  const auto plain = [&](arithmetic_t<In> x) {
+    return log ? total.log_softmax(x) : total.softmax(x);
+  };
+  if constexpr (std::is_same_v<In, double>) {
+    own.template store<true, true>(
+        at, [&](int j, int part) { return own.template values<false, Out>(j, part, plain); });
+  } else {
     const float scale = total.exponents.scale;
     if (!total.exponents.is_far && scale != 0) {
       const near_function<log, false> of(total);
@@ -108,11 +114,10 @@ __device__ inline void map_tile(const tile<In, V>& own, const vector_range<In>& 
         return scale != 1 ? own.template values<false, Out>(j, part, of_scaled)
                           : own.template values<false, Out>(j, part, of);
       });
-      return;
+    } else {
+      map_plainly<V>(range, own.number(0), step, at, plain);
     }
   }
-  map_plainly<V>(range, own.number(0), step, at,
-                 [&](arithmetic_t<In> x) { return log ? total.log_softmax(x) : total.softmax(x); });
 }
 
 /// Vectors of a thread of map_chunks_by_total.
