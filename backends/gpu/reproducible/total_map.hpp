@@ -14,8 +14,8 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// `plain`: in x and in y. `keep`: softmax's terms are kept between the looks, else computed again,
-/// which takes fewer registers.
+/// `plain`: as tiled_rows, of x and of y. `keep`: softmax's terms are kept between the looks, else
+/// computed again, which takes fewer registers.
 template <map_operation op, class In, bool plain, bool keep>
 struct total_map : tiled_rows<In, plain> {
   using base = tiled_rows<In, plain>;

@@ -21,32 +21,18 @@ inline namespace SOFTFOLD_BACKEND {
   return p.top_k > 0 && p.top_k < cols;
 }
 
-/// The elements before one in the order of top-k, those of them that are larger, and all that have
-/// a part in top-p.
+/// The elements before one in the order of top-k, and all that have a part in top-p.
 struct measured_row {
   core::sampling::mass before;
-  core::sampling::mass larger;
   core::sampling::mass whole;
   std::int64_t before_count;
-  std::int64_t larger_count;
   std::int64_t whole_count;
 
-  /// Whether top-k and top-p keep an element that stands after so much.
-  [[nodiscard]] __device__ bool keeps_after(const core::sampling::mass& mass, std::int64_t count,
-                                            const core::sampling::parameters& p,
-                                            std::int64_t cols) const {
-    return !(cuts_k(p, cols) && count >= p.top_k) &&
-           !(p.top_p < 1 && mass.reaches(core::sampling::share_of(p.top_p, whole)));
-  }
-  /// The element itself.
+  /// Whether top-k and top-p keep the element.
   [[nodiscard]] __device__ bool keeps(const core::sampling::parameters& p,
                                       std::int64_t cols) const {
-    return keeps_after(before, before_count, p, cols);
-  }
-  /// The first of those that are equal to it.
-  [[nodiscard]] __device__ bool keeps_first_equal(const core::sampling::parameters& p,
-                                                  std::int64_t cols) const {
-    return keeps_after(larger, larger_count, p, cols);
+    return !(cuts_k(p, cols) && before_count >= p.top_k) &&
+           !(p.top_p < 1 && before.reaches(core::sampling::share_of(p.top_p, whole)));
   }
 };
 
@@ -150,23 +136,16 @@ struct row_measure {
           const std::uint64_t weight = sampling::weight_of(below);
           own.whole.add(weight);
           ++own.whole_count;
-          if (element > x) {
-            own.larger.add(weight);
-            ++own.larger_count;
-          } else if (element == x && first + i < column) {
+          if (element > x || (element == x && first + i < column)) {
             own.before.add(weight);
             ++own.before_count;
           }
         }
       }
     }
-    own.before.add(own.larger);
-    own.before_count += own.larger_count;
     add_over_block<lanes>(own.before, memory.before);
-    add_over_block<lanes>(own.larger, memory.larger);
     add_over_block<lanes>(own.whole, memory.whole);
     add_over_block<lanes>(own.before_count, memory.before_count);
-    add_over_block<lanes>(own.larger_count, memory.larger_count);
     add_over_block<lanes>(own.whole_count, memory.whole_count);
     __syncthreads();
     return memory;
