@@ -146,6 +146,7 @@ void add_topk(case_list& list) {
     list.add(c, {{65536, 128}, {8192, 256}});
     c.op = operation::softmax_topk;
     list.add(c, shape{8192, 256, true});
+    list.add(c, {{64, 256}, {16384, 64}, {16384, 160}, {16384, 384}, {16384, 1024}});
     if (type == dtype::bf16) {
       list.add(c, shape{65536, 128});
     }

@@ -9,6 +9,16 @@
 
 namespace softfold::bench {
 
+namespace {
+
+/// Where the second matrix of a gradient begins: as if it were allocated by itself.
+std::size_t second_matrix(const bench_case& c) {
+  constexpr std::size_t alignment = 256;
+  return (c.input_bytes() + alignment - 1) / alignment * alignment;
+}
+
+}  // namespace
+
 workload workspace::prepare(const bench_case& c) {
   if (c.input == distribution::logits && logits_.values.empty()) {
     logits_ = read_logits(logits_path_);
@@ -21,10 +31,10 @@ workload workspace::prepare(const bench_case& c) {
                      (c.input == distribution::normal && c.elements() <= held_.elements()));
   if (!held) {
     const std::size_t bytes = c.input_bytes();
-    x_.fill(c.is_gradient() ? 2 * bytes : bytes, [&](std::byte* out) {
+    x_.fill(c.is_gradient() ? second_matrix(c) + bytes : bytes, [&](std::byte* out) {
       write_input(c, logits_, out);
       if (c.is_gradient()) {
-        std::copy_n(out, bytes, out + bytes);
+        std::copy_n(out, bytes, out + second_matrix(c));
       }
     });
     held_ = c;
@@ -85,7 +95,7 @@ workload workspace::prepare(const bench_case& c) {
   }
   if (c.is_gradient()) {
     w.dy = w.x;
-    w.dy.data = static_cast<const std::byte*>(w.x.data) + c.input_bytes();
+    w.dy.data = static_cast<const std::byte*>(w.x.data) + second_matrix(c);
   }
   return w;
 }

@@ -276,6 +276,11 @@ __device__ inline block16 load_vector(const block16* from) {
   }
   return {{v.x, v.y, v.z, v.w}};
 }
+__device__ inline std::uint32_t load_word(const std::uint32_t* from) {
+  std::uint32_t v;
+  asm volatile("ld.global.u32 %0, [%1];" : "=r"(v) : "l"(from));
+  return v;
+}
 __device__ inline void store_vector(block16* to, const block16& v) {
   asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.words[0]),
                "r"(v.words[1]), "r"(v.words[2]), "r"(v.words[3])

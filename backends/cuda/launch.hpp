@@ -137,13 +137,15 @@ bool launch_together(stream_handle stream, void (*kernel)(Parameters...), std::i
 /// Clusters of `cluster` blocks, also of more than the 8 that any device runs.
 template <class... Parameters>
 void launch_clusters(stream_handle stream, void (*kernel)(Parameters...), std::int64_t clusters,
-                     int cluster, int threads, std::type_identity_t<Parameters>... arguments) {
+                     int cluster, int threads, std::size_t shared_bytes,
+                     std::type_identity_t<Parameters>... arguments) {
+  detail::allow_shared(reinterpret_cast<const void*>(kernel), shared_bytes);
   check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                              cudaFuncAttributeNonPortableClusterSizeAllowed, 1),
         "cudaFuncSetAttribute");
   cudaLaunchAttribute attribute = detail::in_clusters(cluster);
-  detail::start(stream, kernel, clusters * cluster, threads, cluster > 1 ? &attribute : nullptr, 0,
-                arguments...);
+  detail::start(stream, kernel, clusters * cluster, threads, cluster > 1 ? &attribute : nullptr,
+                shared_bytes, arguments...);
 }
 
 }  // namespace SOFTFOLD_BACKEND

@@ -16,11 +16,10 @@
 /// but a row has fewer.
 #pragma once
 
+#include "chunk_copies.hpp"
 #include "exchange.hpp"
-#include "hopper.hpp"
 
 #include <gpu/map/run.hpp>
-#include <gpu/row/removals.hpp>
 
 #include <algorithm>
 
@@ -50,7 +49,7 @@ struct ring_place {
 
   /// `lanes`: of a warp; all that read a place last say so.
   __device__ void initialise(int lanes) {
-    arrived.initialise(1);
+    arrived.initialise(Job::fold_type::matrices);
     folded.initialise(chunk_warps);
     ready.initialise(1);
     free.initialise((write_warps + 1) * lanes);
@@ -81,93 +80,19 @@ __device__ inline unsigned claim_chunk(unsigned& claimed, unsigned chunks) {
   return number;
 }
 
-/// Starts the copy of a chunk, by all lanes of a warp: in bulk, but for the matrix's first and last
-/// vector, if they are not whole. The first lane arrives at the barrier.
-template <class In>
-__device__ inline void start_copy(const vector_range<In>& range, transfer_barrier& arrived,
-                                  block16* to) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int size = range.size();
-  const int first = range.readable(0) ? 0 : 1;
-  const int last = size > 0 && range.readable(size - 1) ? size : size - 1;
-  const int edge = lane == 0 ? 0 : size - 1;
-  if (lane < 2 && edge >= 0 && edge < size && !range.readable(edge)) {
-    to[edge] = load_elements(range, edge);
-  }
-  synchronize_warp();
-  if (lane != 0) {
-    return;
-  }
-  if (last > first) {
-    arrived.copy(to + first, range.base + first * vector_range<In>::width,
-                 static_cast<unsigned>(last - first) * sizeof(block16));
-  } else {
-    arrived.arrive();
-  }
-}
-
-/// The same of a chunk of whole vectors of which columns are removed: not of what is removed before
-/// its first and after its last vector, and if a mask of bits leaves little, only of vectors with
-/// something left, by all lanes.
-template <class In>
-__device__ inline void start_copy(const vector_range<In>& range, const kept_columns& kept,
-                                  transfer_barrier& arrived, block16* to) {
-  constexpr int width = vector_width<In>;
-  constexpr int lines = chunk_vectors / line_vectors / 32;  // of a lane
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const auto* const from = reinterpret_cast<const block16*>(range.base);
-  const int size = range.size();
-  const int first = kept.first > 0 ? kept.first / width : 0;
-  const int last = kept.last < size * width ? (kept.last + width - 1) / width : size;
-  if (kept.mask != nullptr && !kept.bytes) {
-    std::uint32_t left[lines];
-    int count = 0;
-#pragma unroll
-    for (int k = 0; k < lines; ++k) {
-      left[k] = kept.template vectors_left<width>(k * 32 + lane, last);
-      count += count_bits(left[k]);
-    }
-    if (4 * sum_over_lanes(count, 32) < size) {
-#pragma unroll
-      for (int k = 0; k < lines; ++k) {
-        for (; left[k] != 0; left[k] &= left[k] - 1) {
-          const int v = (k * 32 + lane) * line_vectors + lowest_bit(left[k]);
-          copy_ahead(to + v, from + v);
-        }
-      }
-      arrived.count_copies();
-      synchronize_warp();
-      if (lane == 0) {
-        arrived.arrive();
-      }
-      return;
-    }
-  }
-  if (lane == 0) {
-    if (last > first) {
-      arrived.copy(to + first, from + first, static_cast<unsigned>(last - first) * sizeof(block16));
-    } else {
-      arrived.arrive();
-    }
-  }
-}
-
-/// Writes value(element) for each element of a chunk in shared memory, by `threads` threads; `to`
-/// corresponds to the range's base.
-template <class In, class Out, class Value>
-__device__ inline void write_chunk(const vector_range<In>& range, const block16* from, Out* to,
-                                   int thread, int threads, const Value& value) {
+/// Writes result(load(v), part), vectors of results, for each vector v of a range of `count`
+/// vectors or fewer, by `threads` threads; `to` corresponds to the range's base.
+template <int count, class In, class Out, class Load, class Result>
+__device__ inline void write_chunk(const vector_range<In>& range, Out* to, int thread, int threads,
+                                   const Load& load, const Result& result) {
   constexpr int each = vector_width<Out>;
   constexpr int parts = vector_width<In> / each;
-  const auto result = [&](const block16& x, int part) {
-    return packed<Out>([&](int i) { return value(element_of<In>(x, part * each + i)); });
-  };
   const bool aligned = reinterpret_cast<std::uintptr_t>(to) % sizeof(block16) == 0;
-  if (aligned && range.head == 0 && range.end == chunk_vectors * vector_range<In>::width) {
+  if (aligned && range.head == 0 && range.end == count * vector_range<In>::width) {
     auto* const vectors = reinterpret_cast<block16*>(to);
 #pragma unroll 2
-    for (int v = thread; v < chunk_vectors; v += threads) {
-      const block16 x = from[v];
+    for (int v = thread; v < count; v += threads) {
+      const auto x = load(v);
 #pragma unroll
       for (int part = 0; part < parts; ++part) {
         store_vector(vectors + v * parts + part, result(x, part));
@@ -177,7 +102,7 @@ __device__ inline void write_chunk(const vector_range<In>& range, const block16*
   }
 #pragma unroll 1
   for (int v = thread; v < range.size(); v += threads) {
-    const block16 x = from[v];
+    const auto x = load(v);
 #pragma unroll
     for (int part = 0; part < parts; ++part) {
       const block16 y = result(x, part);
@@ -196,16 +121,19 @@ template <int lanes, class Job>
 struct chunk_ring {
   using state = typename Job::state;
   using place = ring_place<Job>;
-  using range_type = vector_range<typename Job::fold_type::element>;
+  using element = typename Job::fold_type::element;
+  using chunk_type = copied_chunk<typename Job::fold_type>;
   using exchange_type = state_exchange<typename Job::fold_type::monoid>;
   /// Whether elements are removed: the warps that fold them put them back without.
   static constexpr bool edits = Job::fold_type::only_plain;
+  static constexpr int matrices = Job::fold_type::matrices;
+  static constexpr int vectors = chunk_vectors_of(matrices);
 
   const Job& job;
   const int chunks;  // of each row
   const int places;
   place* const ring;        // [places]
-  block16* const elements;  // [places][place_vectors]
+  block16* const elements;  // [places][place_vectors_of(matrices)]
   const exchange_type exchange;
   ring_position position = {};
 
@@ -217,12 +145,13 @@ struct chunk_ring {
       if (at.row < 0) {
         return;
       }
-      const range_type range = range_of(at);
-      auto own = job.fold.template hold<chunk_vectors_each>(at.row, range, thread, chunk_threads);
-      own.load(elements_of(range));
+      const chunk_type chunk = chunk_at(at);
+      auto own = job.fold.template hold<chunk_vectors_each_of(matrices)>(at.row, chunk.range,
+                                                                         thread, chunk_threads);
+      chunk.load(own);
       job.fold.edit(own);
       if constexpr (edits) {
-        own.put_back(elements_of(range));
+        own.put_back(chunk.vectors());
         fence_copies();
         synchronize_warp();
       }
@@ -246,7 +175,8 @@ struct chunk_ring {
       if constexpr (edits) {
         at.folded.wait(position.phase);
       }
-      const range_type range = range_of(at);
+      const chunk_type chunk = chunk_at(at);
+      const auto& range = chunk.range;
       auto* const to = job.y + at.row * job.y_stride + (range.base - job.fold.source.row(at.row));
       const auto& row = at.result[0];
       if (job.is_filled(row)) {
@@ -255,9 +185,7 @@ struct chunk_ring {
           to[i] = value;
         }
       } else {
-        job.with_results(row, [&](const auto& value) {
-          write_chunk(range, elements_of(range), to, thread, write_warps * lanes, value);
-        });
+        write_results(chunk, to, thread, row);
       }
       at.free.arrive();
     }
@@ -295,7 +223,9 @@ struct chunk_ring {
         ++ends;
         if (is_first()) {
           at.row = -1;
-          at.arrived.arrive();
+          for (int i = 0; i < matrices; ++i) {
+            at.arrived.arrive();
+          }
         }
         continue;
       }
@@ -304,12 +234,7 @@ struct chunk_ring {
         at.chunk = static_cast<int>(number % of_row);
       }
       synchronize_warp();
-      const range_type range = range_of(at);
-      if constexpr (edits) {
-        start_copy(range, job.fold.kept(at.row, range), at.arrived, elements_of(range));
-      } else {
-        start_copy(range, at.arrived, elements_of(range));
-      }
+      chunk_at(at).start(at.arrived);
     }
   }
 
@@ -342,19 +267,48 @@ struct chunk_ring {
   /// Of the warp.
   __device__ static bool is_first() { return threadIdx.x % lanes == 0; }
 
-  __device__ range_type range_of(const place& at) const {
-    return job.fold.source.range(at.row, std::int64_t{at.chunk} * chunk_vectors, chunk_vectors);
+  __device__ chunk_type chunk_at(const place& at) const {
+    return {job.fold, at.row,
+            job.fold.source.range(at.row, std::int64_t{at.chunk} * vectors, vectors),
+            elements + position.place * place_vectors_of(matrices)};
   }
-  __device__ block16* elements_of(const range_type& range) const {
-    const auto number = reinterpret_cast<std::uintptr_t>(range.base) / sizeof(block16);
-    return elements + position.place * place_vectors + number % line_vectors;
+
+  template <class Out>
+  __device__ void write_results(const chunk_type& chunk, Out* to, int thread,
+                                const typename Job::result& row) const {
+    constexpr int threads = write_warps * lanes;
+    const block16* const from = chunk.vectors();
+    if constexpr (matrices == 1) {
+      constexpr int each = vector_width<Out>;
+      job.with_results(row, [&](const auto& value) {
+        write_chunk<vectors>(
+            chunk.range, to, thread, threads, [&](int v) { return from[v]; },
+            [&](const block16& x, int part) {
+              return packed<Out>(
+                  [&](int i) { return value(element_of<element>(x, part * each + i)); });
+            });
+      });
+    } else {
+      struct pair {
+        block16 first;
+        block16 second;
+      };
+      const block16* const beside = chunk.vectors_beside();
+      const int shift = chunk.shift_beside();
+      write_chunk<vectors>(
+          chunk.range, to, thread, threads,
+          [&](int v) {
+            return pair{from[v], shift == 0 ? beside[v] : joined(beside[v], beside[v + 1], shift)};
+          },
+          [&](const pair& x, int part) { return job.values(x.first, x.second, part, row); });
+    }
   }
 };
 
 template <int lanes, class Job>
 __global__ void __launch_bounds__(ring_threads, 1)
     map_ring_of_chunks(const Job job, int chunks, int places, exchange_memory* memory) {
-  extern __shared__ block16 elements[];
+  auto* const elements = reinterpret_cast<block16*>(dynamic_shared_memory());
   __shared__ shared_array<ring_place<Job>, most_ring_places> ring;
   if (static_cast<int>(threadIdx.x) < places) {
     ring[threadIdx.x].initialise(lanes);
@@ -395,8 +349,9 @@ bool launch_ring_of_chunks(const Job& job, const row_plan& plan, exchange_memory
       std::min<std::int64_t>(plan.ring_blocks, job.fold.source.rows * plan.chunks);
   return launch_together(
       stream, map_ring_of_chunks<lanes, Job>, blocks, ring_threads,
-      static_cast<std::size_t>(plan.ring_places) * place_vectors * sizeof(block16), job,
-      plan.chunks, plan.ring_places, exchange);
+      static_cast<std::size_t>(plan.ring_places * place_vectors_of(Job::fold_type::matrices)) *
+          sizeof(block16),
+      job, plan.chunks, plan.ring_places, exchange);
 }
 
 }  // namespace SOFTFOLD_BACKEND

@@ -13,10 +13,9 @@ namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
 template <int lanes, bool plain, class Job>
-__global__ void __launch_bounds__(chunk_threads, sizeof(typename Job::fold_type::element) == 8 ||
-                                                         Job::fold_type::matrices > 1
-                                                     ? 2
-                                                     : 4)
+__global__ void __launch_bounds__(chunk_threads, sizeof(typename Job::fold_type::element) == 8 ? 2
+                                                 : Job::fold_type::matrices > 1                ? 3
+                                                                                               : 4)
     map_chunks_together(const Job job, int chunks, exchange_memory* memory) {
   using state = typename Job::state;
   __shared__ fold_memory<state> warps;
@@ -27,9 +26,11 @@ __global__ void __launch_bounds__(chunk_threads, sizeof(typename Job::fold_type:
   const std::int64_t row = blockIdx.x / static_cast<unsigned>(chunks);
   const unsigned chunk = blockIdx.x % static_cast<unsigned>(chunks);
   const auto* const x = fold.source.row(row);
-  const auto range = fold.source.range(row, std::int64_t{chunk} * chunk_vectors, chunk_vectors,
+  constexpr int matrices = Job::fold_type::matrices;
+  constexpr int vectors = chunk_vectors_of(matrices);
+  const auto range = fold.source.range(row, std::int64_t{chunk} * vectors, vectors,
                                        plain ? known_to_be_aligned : vector_bytes);
-  auto own = fold.template hold<chunk_vectors_each, plain>(
+  auto own = fold.template hold<chunk_vectors_each_of(matrices), plain>(
       row, range, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
   own.load_long();
   fold.edit(own);

@@ -44,7 +44,7 @@ __global__ void map_total_by_cluster(const Job, int, int) {}
 template <int lanes, class Job>
 void launch_total_clusters(const Job& job, const row_plan& plan, stream_handle stream) {
   launch_clusters(stream, map_total_by_cluster<lanes, Job, 8>, job.source.rows, plan.blocks,
-                  plan.threads, job, plan.blocks, plan.part * Job::width);
+                  plan.threads, 0, job, plan.blocks, plan.part * Job::width);
 }
 
 }  // namespace SOFTFOLD_BACKEND

@@ -46,6 +46,7 @@
 /// device.hpp: memory.
 ///   block16                        gpu/row/block16.hpp
 ///   load_vector<once>(from)        16 bytes; `once`: they are not read again
+///   load_word(from)                4 bytes of global memory
 ///   store_vector(to, vector)       16 bytes that are not read soon
 ///   dynamic_shared_memory()
 ///   copy_ahead(shared, from), wait_for_copies(), copies_ahead

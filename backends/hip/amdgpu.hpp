@@ -155,6 +155,9 @@ __device__ inline block16 load_vector(const block16* from) {
   const detail::words4 v = __builtin_nontemporal_load((const detail::global_words4*)from);
   return {{v.x, v.y, v.z, v.w}};
 }
+__device__ inline std::uint32_t load_word(const std::uint32_t* from) {
+  return *(const __attribute__((address_space(1))) std::uint32_t*)from;
+}
 __device__ inline void store_vector(block16* to, const block16& v) {
   const detail::words4 words = {v.words[0], v.words[1], v.words[2], v.words[3]};
   __builtin_nontemporal_store(words, (detail::global_words4*)to);

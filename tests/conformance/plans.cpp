@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans by name: each is forced, really runs, and its results are right.
+#include "gradient.hpp"
 #include "problem.hpp"
 
 #include <core/plan_names.hpp>
@@ -118,6 +119,40 @@ TEST_CASE("where a row waits for its second look changes no bit") {
       CAPTURE(name);
       CHECK(std::memcmp(expected.data(), results(name).data(), expected.size() * sizeof(float)) ==
             0);
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("where a row of gradients waits for its second look changes no bit", T, float,
+                   bfloat16) {
+  queue q(queue_options{.threads = 2});
+  REQUIRE_FALSE(names_of(q).empty());
+  if (names_of(q)[0] != std::string_view("lanes")) {
+    return;  // of a GPU's plans only
+  }
+  for (const bool log : {false, true}) {
+    for (const std::int64_t offset : {0, 1}) {  // with 1, y and dy lie differently in vectors
+      for (const std::int64_t cols : {12000, 70001, 131072, 200003}) {
+        gradient_problem<T> p(
+            {log, 3, cols, distribution::normal, distribution::normal, 1, 0, offset, 91500});
+        const auto results = [&](const char* name) {
+          force_plan(q, name);
+          matrix<T> dx({p.spec.rows, cols, 0, 0}, role::output);
+          p.call(q, dx.view());
+          dx.download();
+          std::vector<T> all;
+          for (std::int64_t r = 0; r < dx.rows(); ++r) {
+            all.insert(all.end(), dx.row(r).begin(), dx.row(r).end());
+          }
+          return all;
+        };
+        const std::vector<T> expected = results("chunks");
+        for (const char* const name : {"clustered", "together", "ring"}) {
+          CAPTURE(name);
+          CHECK(std::memcmp(expected.data(), results(name).data(), expected.size() * sizeof(T)) ==
+                0);
+        }
+      }
     }
   }
 }

@@ -2,6 +2,9 @@
 // top-k: the one right answer, for every type, k and kind of tie.
 #include "problem.hpp"
 
+#include <random>
+#include <type_traits>
+
 namespace softfold::test {
 
 namespace {
@@ -53,6 +56,37 @@ TEST_CASE_TEMPLATE("every distribution and k", Io, SOFTFOLD_TEST_IO_TYPES) {
     for (const std::int64_t cols : {1, 6, 100, 2500}) {
       problem<typename Io::input> p({2, cols, kind, 1, 3, 1, ++seed});
       check_every_k<typename Io::input, typename Io::output, std::int32_t>(q, p);
+    }
+  }
+}
+
+// Kernels may rank elements by a part of their bits first.
+TEST_CASE_TEMPLATE("short rows whose elements differ in their last bits", T,
+                   SOFTFOLD_TEST_INPUT_TYPES) {
+  queue q;
+  std::mt19937_64 random(31500);
+  constexpr double last = std::is_same_v<T, double>     ? 0x1p-52
+                          : std::is_same_v<T, float>    ? 0x1p-23
+                          : std::is_same_v<T, bfloat16> ? 0x1p-7
+                                                        : 0x1p-10;  // from 1 on
+  for (const std::int64_t cols : {3, 20, 33, 64, 100, 128, 256, 300, 700, 1024}) {
+    problem<T> p({41, cols, distribution::normal, 1, cols == 300 ? 3 : 0, 1, 31500});
+    for (std::int64_t r = 0; r < p.x.rows(); ++r) {
+      for (std::int64_t c = 0; c < cols; ++c) {
+        const auto any = static_cast<std::int64_t>(random() >> 32);
+        const std::int64_t kinds[] = {any % 100, c, cols - c, any % 2, any % 100 == 0 ? 1 : 0};
+        const double bits = static_cast<double>(kinds[r % 5]) * last;
+        const bool together = r % 4 < 2 || any % 8 == 0;  // else other elements are between
+        const double x = together ? 1 + bits : static_cast<double>(reference::widen(p.x(r, c)));
+        p.x(r, c) = make<T>(r % 2 == 0 ? x : -x);
+      }
+    }
+    p.commit();
+    const auto columns = expected_columns(p, cols);
+    for (const std::int64_t k : {1, 2, 8, 9, 16, 20, 32, 33, 64, 65}) {
+      if (k <= cols) {
+        check_topk<T, std::int32_t>(q, p, k, columns);
+      }
     }
   }
 }

@@ -27,6 +27,7 @@ TUNED = {
     "map_rows_by_lanes": 8,
     "map_row_by_block": 0,
     "map_row_by_cluster": 8,
+    "map_held_chunks": 8,
     "map_ring_of_chunks": 0,
     "map_chunks_together": 24,
     "map_chunk": 0,

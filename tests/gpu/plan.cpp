@@ -72,13 +72,13 @@ void check_covers(const row_plan& plan, const row_shape& shape, const device_lim
       CHECK(plan.blocks <= device.cluster_blocks);
       CHECK(std::int64_t{plan.blocks} * plan.part >= vectors_of(shape, 32));
       CHECK(plan.threads * each >= plan.part);
-      CHECK((plan.vectors == 8 || plan.vectors == 8 * shape.matrices));
+      CHECK(plan.vectors == 8);
       CHECK(plan.part % 2 == 0);  // whole sectors
       CHECK(plan.threads <= cluster_threads);
       return;
     case row_plan_kind::chunks:
-      CHECK(std::int64_t{plan.chunks} * chunk_vectors >= vectors);
-      CHECK(plan.vectors == chunk_vectors_each);
+      CHECK(std::int64_t{plan.chunks} * chunk_vectors_of(shape.matrices) >= vectors);
+      CHECK(plan.vectors == chunk_vectors_each_of(shape.matrices));
       CHECK(plan.threads <= chunk_threads);
       CHECK((plan.chunks > 1 ? plan.threads == chunk_threads
                              : plan.threads * plan.vectors >= vectors));
@@ -115,17 +115,52 @@ TEST_CASE("two matrices side by side") {
     both.matrices = 2;
     const row_plan plan = plan_map(both, device);
     check_covers(plan, both, device);
-    for (const std::int64_t rows : {1, 1000, 1000000}) {
-      CHECK(plan_rows(plan, rows, both, device).pass != second_pass::ring);
-    }
   });
-  // As many registers as for one matrix, but where rows would else be read twice.
+  // As many registers as for one matrix.
   const row_shape f32{25000, 4, 32, 2};
   CHECK(plan_map(f32, with_clusters).vectors == 8);
-  CHECK(plan_map({128256, 4, 32, 2}, with_clusters).vectors == 16);
-  CHECK(plan_map({128256, 4, 32, 2}, with_clusters).kind == row_plan_kind::cluster);
-  CHECK(plan_map({150000, 4, 32, 2}, with_clusters).kind == row_plan_kind::chunks);
+  CHECK(plan_map({65536, 4, 32, 2}, with_clusters).kind == row_plan_kind::cluster);
+  CHECK(plan_map({65540, 4, 32, 2}, with_clusters).kind == row_plan_kind::chunks);
+  CHECK(plan_map({65540, 4, 32, 2}, with_clusters).vectors == 4);
   CHECK(plan_map(f32, without_clusters).kind == row_plan_kind::chunks);
+}
+
+TEST_CASE("a cluster's blocks hold chunks of two matrices, one each or a few") {
+  device_limits device = with_clusters;
+  device.runs_together = true;
+  device.copies_in_bulk = true;
+  bool alike = true;
+  const auto plan = [&](std::int64_t rows, std::int64_t cols) {
+    const row_shape shape{cols, 4, 32, 2, alike};
+    return plan_rows(plan_map(shape, device), rows, shape, device);
+  };
+  for (const std::int64_t cols : column_counts()) {
+    for (const std::int64_t rows : {1, 100, 1000}) {
+      const row_plan held = plan(rows, cols);
+      if (held.pass == second_pass::clustered) {
+        const int each = (held.chunks + held.blocks - 1) / held.blocks;
+        CHECK(held.blocks <= device.cluster_blocks);
+        CHECK(each <= most_chunks_held);
+        CHECK((held.blocks - 1) * each < held.chunks);  // no block has none
+      } else if (held.pass == second_pass::ring) {
+        const int own = 672;  // of the kernel, at least
+        CHECK(held.ring_places * place_vectors_of(2) * 16 + own <= device.shared_bytes);
+        CHECK(held.chunks < held.ring_blocks * held.ring_places);
+      }
+    }
+  }
+  CHECK(plan(1000, 65540).blocks == 9);
+  CHECK(plan(1000, 262144).blocks == 16);
+  CHECK(plan(1000, 262144).pass == second_pass::clustered);
+  CHECK(plan(1000, 262148).pass == second_pass::ring);
+  CHECK(plan(1000, 262148).ring_places == 7);
+  CHECK(plan(1000, 1 << 20).pass == second_pass::ring);
+  CHECK(plan(1000, (1 << 20) + 1).pass == second_pass::reads);
+  CHECK(plan(1, 65540).pass == second_pass::together);  // by more blocks
+  alike = false;
+  CHECK(plan(1000, 65540).pass == second_pass::ring);
+  device.copies_in_bulk = false;
+  CHECK(plan(1000, 65540).pass == second_pass::reads);
 }
 
 TEST_CASE("vectors cover a row wherever it starts") {

@@ -17,8 +17,8 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// V vectors of y and those of dy at the same columns. Where dy lies differently in vectors, its
-/// elements are read one by one.
+/// V vectors of y and those of dy at the same columns. Where dy lies differently in vectors, it is
+/// read by words.
 template <class In, int V, bool plain>
 struct tile_pair {
   using tile_type = tile<In, V, plain, outside::zero>;
@@ -30,12 +30,25 @@ struct tile_pair {
   template <bool once = false>
   __device__ void load() {
     y.template load<once>();
-    dy.template load<once>();
+    if (plain || alike) {
+      dy.template load<once>();
+    } else {
+      dy.load_by_words();
+    }
   }
   /// See tile: what the first look made of 16-bit elements would fill registers until the second.
   __device__ void forget() {
     y.forget();
     dy.forget();
+  }
+  /// Takes the vectors from copies in shared memory; `shift`: see tile.
+  __device__ void load(const block16* y_copy, const block16* dy_copy, int shift) {
+    y.load(y_copy);
+    if (plain || shift == 0) {
+      dy.load(dy_copy);
+    } else {
+      dy.load(dy_copy, shift);
+    }
   }
   template <bool once = false>
   __device__ void load_long() {
@@ -43,7 +56,7 @@ struct tile_pair {
     if (plain || alike) {
       dy.template load_long<once>();
     } else {
-      dy.load();
+      dy.load_by_words();
     }
   }
 };
@@ -77,6 +90,10 @@ struct gradient_fold {
   [[nodiscard]] row_shape shape() const {
     row_shape both = source.shape();
     both.matrices = matrices;
+    const auto distance =
+        reinterpret_cast<std::uintptr_t>(source.x) - reinterpret_cast<std::uintptr_t>(dy.x);
+    both.alike = distance % vector_bytes == 0 &&
+                 (source.rows == 1 || (source.stride - dy.stride) % vector_width<In> == 0);
     return both;
   }
   [[nodiscard]] bool is_plain() const {
@@ -86,19 +103,24 @@ struct gradient_fold {
 
   [[nodiscard]] __host__ __device__ monoid states() const { return {}; }
 
+  /// The same columns of dy as `range` has of y.
+  [[nodiscard]] __device__ vector_range<In> beside(std::int64_t row,
+                                                   const vector_range<In>& range) const {
+    vector_range<In> same = range;
+    same.base = dy.row(row) + (range.base - source.row(row));
+    same.memory = dy.memory;
+    return same;
+  }
+
   template <int V, bool plain>
   using held = tile_pair<In, V, plain>;
   template <int V, bool plain = false>
   [[nodiscard]] __device__ held<V, plain> hold(std::int64_t row, const vector_range<In>& range,
                                                int first, int step) const {
-    vector_range<In> beside = range;
-    beside.base = dy.row(row) + (range.base - source.row(row));
-    beside.memory = dy.memory;
-    const bool alike = plain || reinterpret_cast<std::uintptr_t>(beside.base) % vector_bytes == 0;
-    if (!alike) {
-      beside.memory.end = beside.memory.begin;  // no vector is readable as a whole
-    }
-    return {{range, first, step}, {beside, first, step}, alike};
+    const vector_range<In> of_dy = beside(row, range);
+    return {{range, first, step},
+            {of_dy, first, step},
+            plain || reinterpret_cast<std::uintptr_t>(of_dy.base) % vector_bytes == 0};
   }
   template <int V, bool plain>
   __device__ static void edit(tile_pair<In, V, plain>&) {}
@@ -114,7 +136,6 @@ struct gradient_fold {
         sums[i % 2] += op == gradient_of::softmax ? own.y.element(j, i) * dy : dy;
       }
     }
-    own.forget();
     return sum_over_lanes(sums[0] + sums[1], count);
   }
   template <int lanes, precision p, bool keep, int V, bool plain>
@@ -160,37 +181,36 @@ struct gradient_map {
   [[nodiscard]] __device__ static result result_of(state whole) { return {whole}; }
   [[nodiscard]] __device__ static result given_result(std::int64_t) { return {}; }
 
-  /// A row whose sum is not finite is NaN.
+  /// Whether each element becomes the same: in a row whose sum is not finite; and what.
+  [[nodiscard]] __device__ static bool is_filled(const result& row) { return !isfinite(row.sum); }
+  [[nodiscard]] __device__ static Out filling(const result&) { return canonical_nan<Out>(); }
+
   template <bool kept, bool once, int V, bool plain>
-  __device__ void write(const tile_pair<In, V, plain>& own, Out* to, const result& row,
-                        state) const {
-    if (isfinite(row.sum)) {
-      own.y.template store<once>(to,
-                                 [&](int j, int part) { return values(own, j, part, row.sum); });
+  __device__ void write(tile_pair<In, V, plain>& own, Out* to, const result& row, state) const {
+    own.forget();
+    if (!is_filled(row)) {
+      own.y.template store<once>(to, [&](int j, int part) {
+        return values(own.y.vector(j), own.dy.vector(j), part, row);
+      });
     } else {
-      const block16 nan = repeated(canonical_nan<Out>());
+      const block16 nan = repeated(filling(row));
       own.y.template store<once>(to, [&](int, int) { return nan; });
     }
   }
 
- private:
-  /// y may be anything, not only a logarithm of a probability.
-  __device__ static T exponential_of_any(T y) {
-    constexpr T overflows = sizeof(T) == 4 ? T(88.72284) : T(709.79);
-    return y < overflows ? exponential<precision::exact>(y) : y * infinity<T>;
-  }
-
-  template <int V, bool plain>
-  __device__ block16 values(const tile_pair<In, V, plain>& own, int j, int part, T sum) const {
+  /// Part `part` of the results of a vector of y and that of dy beside it, in a row that is not
+  /// filled.
+  [[nodiscard]] __device__ block16 values(const block16& y, const block16& dy, int part,
+                                          const result& row) const {
     constexpr int each = vector_width<Out>;
     T results[each];
     bool numbers = true;
 #pragma unroll
     for (int i = 0; i < each; ++i) {
-      const T y_i = own.y.element(j, part * each + i);
-      const T dy_i = own.dy.element(j, part * each + i);
-      results[i] = op == gradient_of::softmax ? y_i * (dy_i - sum) * scale
-                                              : (dy_i - exponential_of_any(y_i) * sum) * scale;
+      const T y_i = element_of<In>(y, part * each + i);
+      const T dy_i = element_of<In>(dy, part * each + i);
+      results[i] = op == gradient_of::softmax ? y_i * (dy_i - row.sum) * scale
+                                              : (dy_i - exponential_of_any(y_i) * row.sum) * scale;
       numbers = numbers && results[i] == results[i];
     }
     block16 all = packed<Out>([&](int i) { return results[i]; });
@@ -203,6 +223,13 @@ struct gradient_map {
       }
     }
     return all;
+  }
+
+ private:
+  /// y may be anything, not only a logarithm of a probability.
+  __device__ static T exponential_of_any(T y) {
+    constexpr T overflows = sizeof(T) == 4 ? T(88.72284) : T(709.79);
+    return y < overflows ? exponential<precision::exact>(y) : y * infinity<T>;
   }
 };
 

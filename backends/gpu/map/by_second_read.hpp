@@ -27,7 +27,8 @@ __global__ void __launch_bounds__(chunk_threads)
   const std::int64_t row = blockIdx.x / static_cast<unsigned>(chunks);
   const std::int64_t chunk = blockIdx.x % static_cast<unsigned>(chunks);
   const auto* const x = fold.source.row(row);
-  const auto range = fold.source.range(row, chunk * chunk_vectors, chunk_vectors);
+  constexpr int vectors = chunk_vectors_of(Job::fold_type::matrices);
+  const auto range = fold.source.range(row, chunk * vectors, vectors);
   auto own = fold.template hold<V>(row, range, static_cast<int>(threadIdx.x),
                                    static_cast<int>(blockDim.x));
   own.load_long();

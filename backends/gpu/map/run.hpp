@@ -18,7 +18,8 @@ inline namespace SOFTFOLD_BACKEND {
 template <int lanes, class Job>
 void launch_cluster_rows(const Job& job, const row_plan& plan, stream_handle stream);
 
-/// The same of rows of chunks, one of each row by each block, which changes no bit of a result.
+/// The same of rows of chunks, one or a few of each row by each block, which changes no bit of a
+/// result.
 template <int lanes, class Job>
 void launch_clustered_chunks(const Job& job, const row_plan& plan, stream_handle stream);
 
@@ -42,6 +43,11 @@ void with_vectors_of(int vectors, Body&& body) {
   } else {
     constexpr int matrices = fold_type::matrices;
     constexpr bool widens = sizeof(typename Job::output) > sizeof(typename fold_type::element);
+    if constexpr (matrices > 1) {
+      if (vectors > 8) {
+        return body(std::integral_constant<int, 5>());
+      }
+    }
     with_vectors(widens && vectors > 4 ? 8 : vectors, [&](auto v) {
       constexpr int each = (v() + matrices - 1) / matrices;
       if constexpr (!widens || v() <= 4 || v() == 8) {
@@ -78,7 +84,8 @@ void launch_rows_by_lanes(const Job& job, const row_plan& plan, stream_handle st
   using Out = typename Job::output;
   const std::int64_t blocks = divide_up(job.fold.source.rows * plan.lanes, plan.threads);
   with_vectors_of<Job>(plan.vectors, [&](auto v) {
-    if constexpr (stages_rows && !Job::fold_type::only_plain) {
+    constexpr bool is_short = v() * Job::fold_type::matrices <= 8;
+    if constexpr (stages_rows && is_short && !Job::fold_type::only_plain) {
       const std::size_t row_bytes = static_cast<std::size_t>(job.fold.source.cols) * sizeof(Out);
       if (job.y_stride == job.fold.source.cols && row_bytes % sector_bytes != 0 &&
           row_bytes <= most_staged_bytes) {
@@ -125,8 +132,8 @@ void launch_rows_read_twice(const Job& job, const row_plan& plan, typename Job::
       known = {wholes, 1};
     }
   }
-  launch_grid(stream, map_chunk<lanes, Job, chunk_vectors_each>, job.fold.source.rows * plan.chunks,
-              chunk_threads, job, plan.chunks, known);
+  launch_grid(stream, map_chunk<lanes, Job, chunk_vectors_each_of(Job::fold_type::matrices)>,
+              job.fold.source.rows * plan.chunks, chunk_threads, job, plan.chunks, known);
 }
 
 template <int lanes, class Job>
@@ -141,21 +148,17 @@ void launch_map(executor& on, const Job& job, const row_plan& plan, typename Job
     case row_plan_kind::chunks:
       break;
   }
-  if constexpr (Job::fold_type::matrices == 1) {
-    if (plan.pass == second_pass::clustered) {
-      return launch_clustered_chunks<lanes>(job, plan, on.stream);
-    }
+  if (plan.pass == second_pass::clustered) {
+    return launch_clustered_chunks<lanes>(job, plan, on.stream);
   }
   exchange_memory* const exchange = on.scratch.exchange();
   if (plan.pass == second_pass::together &&
       launch_chunks_together<lanes>(job, plan, exchange, on.stream)) {
     return;
   }
-  if constexpr (Job::fold_type::matrices == 1) {
-    if (plan.pass == second_pass::ring &&
-        launch_ring_of_chunks<lanes>(job, plan, exchange, on.stream)) {
-      return;
-    }
+  if (plan.pass == second_pass::ring &&
+      launch_ring_of_chunks<lanes>(job, plan, exchange, on.stream)) {
+    return;
   }
   if (plan.pass != second_pass::reads) {  // there was no room for it now
     std::get<row_plan>(on.last).pass = second_pass::reads;

@@ -8,7 +8,6 @@ namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 namespace {
 
-constexpr std::int64_t place_bytes = std::int64_t{place_vectors} * vector_bytes;
 constexpr int lane_block_threads = 128;
 
 /// Rows of up to `vectors` vectors are worked on by so many lanes, with so many vectors each. Four
@@ -25,6 +24,9 @@ constexpr lanes_rule lanes_rules[] = {
     {16, 4, 4},   {20, 4, 5},   {24, 4, 6},   {28, 4, 7},   {32, 8, 4},  {40, 8, 5},
     {48, 8, 6},   {56, 8, 7},   {64, 8, 8},   {80, 16, 5},  {96, 16, 6}, {112, 16, 7},
     {128, 16, 8}, {160, 32, 5}, {192, 32, 6}, {224, 32, 7}, {256, 32, 8}};
+/// Rows of two matrices that are a little longer: the blocks that would hold them have too little
+/// under way.
+constexpr lanes_rule longest_of_two = {320, 32, 10};
 
 /// Vectors of each thread of a block that holds a long row, or a part of one, in registers.
 constexpr int vectors_each = 8;
@@ -45,13 +47,13 @@ int round_up(std::int64_t n, int multiple) {
   return static_cast<int>((n + multiple - 1) / multiple * multiple);
 }
 
-const lanes_rule* lanes_rule_for(std::int64_t vectors) {
+const lanes_rule* lanes_rule_for(std::int64_t vectors, int matrices = 1) {
   for (const lanes_rule& rule : lanes_rules) {
     if (vectors <= rule.vectors) {
       return &rule;
     }
   }
-  return nullptr;
+  return matrices > 1 && vectors <= longest_of_two.vectors ? &longest_of_two : nullptr;
 }
 
 row_plan in_lanes(const lanes_rule& rule) {
@@ -75,13 +77,13 @@ row_plan in_block(std::int64_t vectors, const device_limits& device) {
   return plan;
 }
 
-/// Two blocks, or as few more as have at most `most_part` vectors each. `each`: of a thread, of
-/// each matrix.
-row_plan in_cluster(std::int64_t vectors, int matrices, int each, const device_limits& device) {
+/// Two blocks, or as few more as have at most `most_part` vectors each.
+row_plan in_cluster(std::int64_t vectors, int matrices, const device_limits& device) {
+  const int each = vectors_each / matrices;
   const std::int64_t most_part = std::int64_t{cluster_threads} * each;
   row_plan plan;
   plan.kind = row_plan_kind::cluster;
-  plan.vectors = each * matrices;
+  plan.vectors = vectors_each;
   plan.blocks = 2;
   while (plan.blocks * most_part < vectors && plan.blocks < device.cluster_blocks) {
     plan.blocks *= 2;
@@ -91,27 +93,38 @@ row_plan in_cluster(std::int64_t vectors, int matrices, int each, const device_l
   return plan;
 }
 
-row_plan in_chunks(std::int64_t vectors) {
+row_plan in_chunks(std::int64_t vectors, int matrices = 1) {
+  const std::int64_t of_chunk = chunk_vectors_of(matrices);
   row_plan plan;
   plan.kind = row_plan_kind::chunks;
-  plan.vectors = chunk_vectors_each;
+  plan.vectors = chunk_vectors_each_of(matrices);
   // A row without columns is a chunk, too: of nothing.
-  plan.chunks =
-      static_cast<int>(std::max<std::int64_t>((vectors + chunk_vectors - 1) / chunk_vectors, 1));
+  plan.chunks = static_cast<int>(std::max<std::int64_t>((vectors + of_chunk - 1) / of_chunk, 1));
   plan.threads = least_chunk_threads;
-  while (plan.threads < chunk_threads && plan.threads * chunk_vectors_each < vectors) {
+  while (plan.threads < chunk_threads && plan.threads * plan.vectors < vectors) {
     plan.threads *= 2;
   }
   return plan;
 }
 
 row_plan in_chunks_read_twice(std::int64_t vectors, int matrices, const device_limits& device) {
-  row_plan plan = in_chunks(vectors);
+  row_plan plan = in_chunks(vectors, matrices);
   if (device.cache_bytes > 0) {  // half of it is for what is written
     plan.batch_rows =
         std::max<std::int64_t>(device.cache_bytes / 2 / (vectors * matrices * vector_bytes), 1);
   }
   return plan;
+}
+
+/// Chunks of each block of a cluster that holds a row, one in registers, the others in shared
+/// memory; 0 if there is no room. As few as the cluster's blocks allow.
+int chunks_held(int chunks, const row_shape& shape, const device_limits& device) {
+  const int blocks = device.cluster_blocks;
+  const bool holds_several = shape.matrices > 1 && shape.alike && device.copies_in_bulk;
+  if (chunks > blocks * (holds_several ? most_chunks_held : 1)) {
+    return 0;
+  }
+  return holds_several ? (chunks + blocks - 1) / blocks : 1;
 }
 
 }  // namespace
@@ -125,24 +138,18 @@ std::int64_t vectors_of(const row_shape& shape, int alignment) {
 
 row_plan plan_map(const row_shape& shape, const device_limits& device, plan_name forced) {
   constexpr std::int64_t vectors_of_part = cluster_threads * vectors_each;
-  const lanes_rule* const rule = lanes_rule_for(vectors_of(shape) * shape.matrices);
+  const lanes_rule* const rule = lanes_rule_for(vectors_of(shape) * shape.matrices, shape.matrices);
   const std::int64_t vectors = vectors_of(shape, 2 * vector_bytes);  // in whole sectors
   const std::int64_t all = vectors * shape.matrices;
-  const auto by_cluster = [&] {
-    // What follows reads the matrices twice. Threads with twice the vectors are half as many.
-    const bool fits = all <= device.cluster_blocks * vectors_of_part;
-    return in_cluster(vectors, shape.matrices, fits ? vectors_each / shape.matrices : vectors_each,
-                      device);
-  };
   const bool block_has_room = all <= row_threads * vectors_each;
   const bool wide = shape.element_bytes == 8;
   const bool cluster_has_room =
-      vectors <= device.cluster_blocks * vectors_of_part && (shape.matrices > 1 || !wide);
+      all <= device.cluster_blocks * vectors_of_part && (shape.matrices > 1 || !wide);
   if (forced == plan_name::block && block_has_room) {
     return in_block(all, device);
   }
   if (forced == plan_name::cluster && cluster_has_room && vectors >= least_shared) {
-    return by_cluster();
+    return in_cluster(vectors, shape.matrices, device);
   }
   if (forced >= plan_name::chunks && forced <= plan_name::ring) {
     return in_chunks_read_twice(vectors, shape.matrices, device);
@@ -153,9 +160,9 @@ row_plan plan_map(const row_shape& shape, const device_limits& device, plan_name
   const cluster_rule& cluster = cluster_rules[shape.matrices - 1];
   if (cluster_has_room && vectors >= cluster.least && vectors <= cluster.most &&
       !(wide && block_has_room)) {
-    return by_cluster();
+    return in_cluster(vectors, shape.matrices, device);
   }
-  const bool by_chunks = device.cluster_blocks > 0 && vectors > vectors_of_part;
+  const bool by_chunks = device.cluster_blocks > 0 && (wide ? vectors : all) > vectors_of_part;
   if (block_has_room && !by_chunks) {
     return in_block(all, device);
   }
@@ -170,23 +177,29 @@ row_plan plan_rows(const row_plan& any, std::int64_t rows, const row_shape& shap
     return plan;
   }
   const bool any_pass = forced < plan_name::clustered || forced > plan_name::ring;
-  const bool cluster_has_room =
-      shape.matrices == 1 && plan.chunks > 1 && plan.chunks <= device.cluster_blocks;
+  const int held = chunks_held(plan.chunks, shape, device);
+  const bool cluster_has_room = plan.chunks > 1 && held > 0;
   // Registers of a multiprocessor for chunks, of 256 threads.
   const bool wide = shape.element_bytes == 8;
-  const bool large = wide || shape.matrices > 1;
-  const std::int64_t resident = device.multiprocessors * (large ? 2 : 4);
-  const std::int64_t own_bytes = wide ? 3072 : 2048;  // beside the chunks
+  const std::int64_t resident = device.multiprocessors * (wide ? 2 : shape.matrices > 1 ? 3 : 4);
+  const std::int64_t place_bytes = std::int64_t{place_vectors_of(shape.matrices)} * vector_bytes;
+  const std::int64_t own_bytes =  // beside the chunks; the gradients' states are sums
+      shape.matrices > 1 ? 1280
+      : wide             ? 3072
+                         : 2048;
   const auto places = static_cast<int>(
       std::min<std::int64_t>((device.shared_bytes - own_bytes) / place_bytes, most_ring_places));
   // A row has at most half of all places, so that others are read while it is written.
-  const bool ring_has_room = shape.matrices == 1 && device.runs_together && device.copies_in_bulk &&
+  const bool ring_has_room = device.runs_together && device.copies_in_bulk &&
                              2 * plan.chunks <= device.multiprocessors * places;
   const bool few_rows = rows * plan.chunks <= resident;
-  // f64 has more to compute: rings are quicker for many rows.
-  const bool clustered_is_quicker = !wide || few_rows || !ring_has_room;
+  // f64 has more to compute: rings are quicker for many rows. Few rows of which blocks of a cluster
+  // would hold several chunks have more blocks together.
+  const bool clustered_is_quicker =
+      held == 1 ? !wide || few_rows || !ring_has_room : !(few_rows && device.runs_together);
   if (cluster_has_room && (any_pass ? clustered_is_quicker : forced == plan_name::clustered)) {
     plan.pass = second_pass::clustered;
+    plan.blocks = (plan.chunks + held - 1) / held;
     plan.batch_rows = 0;
     return plan;
   }

@@ -56,7 +56,8 @@ struct row_shape {
   std::int64_t cols = 0;
   int element_bytes = 4;
   int alignment = 32;
-  int matrices = 1;  ///< that are read side by side, of this shape each
+  int matrices = 1;   ///< that are read side by side, of this shape each
+  bool alike = true;  ///< their rows lie alike in vectors
 };
 
 /// Who works on a row.
@@ -81,7 +82,7 @@ struct row_plan {
   int vectors = 1;
   int lanes = 1;      ///< kind lanes: of each row, a power of two
   int threads = 256;  ///< of a block
-  int blocks = 1;     ///< kind cluster: of each row
+  int blocks = 1;     ///< kind cluster, and second_pass::clustered: of each row
   int part = 0;       ///< kind cluster: vectors of each block, of each matrix
   int chunks = 1;     ///< kind chunks: of each row
   second_pass pass = second_pass::reads;
@@ -93,12 +94,15 @@ struct row_plan {
   friend bool operator==(const row_plan&, const row_plan&) = default;
 };
 
-/// Vectors that one thread block takes of a chunk: 32 KiB in flight for each block, several blocks
-/// on a multiprocessor. Rows of less have smaller blocks.
+/// Vectors of a chunk, of all matrices, and of each thread of the block that takes it: 32 KiB in
+/// flight for each block, several blocks on a multiprocessor. Rows of less have smaller blocks.
 inline constexpr int chunk_threads = 256;
 inline constexpr int least_chunk_threads = 64;
 inline constexpr int chunk_vectors_each = 8;
 inline constexpr int chunk_vectors = chunk_threads * chunk_vectors_each;
+/// The same of each matrix.
+constexpr int chunk_vectors_each_of(int matrices) { return chunk_vectors_each / matrices; }
+constexpr int chunk_vectors_of(int matrices) { return chunk_vectors / matrices; }
 
 /// Top-k up to here keeps a list of candidates in shared memory, of so many at most.
 inline constexpr int most_listed = 128;
@@ -125,11 +129,15 @@ struct exchange_memory {
   unsigned claimed;  ///< chunks
 };
 
-/// Chunks in a block's shared memory, at most, and vectors of each place: a copy in bulk is slower
-/// if its two sides lie differently in lines of 128 bytes.
+/// Chunks in a block's shared memory, at most, and vectors of each place, and of a matrix in it: a
+/// copy in bulk is slower if its two sides lie differently in lines of 128 bytes.
 inline constexpr int most_ring_places = 7;
 inline constexpr int line_vectors = 8;
-inline constexpr int place_vectors = chunk_vectors + line_vectors;
+constexpr int copy_vectors_of(int matrices) { return chunk_vectors_of(matrices) + line_vectors; }
+constexpr int place_vectors_of(int matrices) { return matrices * copy_vectors_of(matrices); }
+
+/// Chunks that a block of a cluster holds, at most, one of them in its registers.
+inline constexpr int most_chunks_held = 4;
 
 /// Above this number of chunks their states are combined by a kernel of their own.
 inline constexpr int most_chunks_read_by_all = 256;

@@ -22,10 +22,10 @@ __global__ void __launch_bounds__(chunk_threads)
   let_next_begin();
   const std::int64_t row = blockIdx.x / static_cast<unsigned>(chunks);
   const std::int64_t chunk = blockIdx.x % static_cast<unsigned>(chunks);
-  const int vectors = static_cast<int>(blockDim.x) * chunk_vectors_each;
-  auto own = fold.template hold<chunk_vectors_each>(
-      row, fold.source.range(row, chunk * vectors, vectors), static_cast<int>(threadIdx.x),
-      static_cast<int>(blockDim.x));
+  constexpr int each = chunk_vectors_each_of(Fold::matrices);
+  const int vectors = static_cast<int>(blockDim.x) * each;
+  auto own = fold.template hold<each>(row, fold.source.range(row, chunk * vectors, vectors),
+                                      static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
   own.template load_long<true>();
   fold.edit(own);
   const auto whole = combine_over_block<lanes>(

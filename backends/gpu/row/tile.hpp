@@ -59,6 +59,60 @@ class tile {
     mask_edges();
   }
 
+  /// The same of a range whose base is no multiple of 16 bytes, by words of 4 bytes; of 16-bit
+  /// elements a vector may begin within one.
+  __device__ void load_by_words() {
+    const int size = range_.size();
+    const bool halves = sizeof(In) == 2 && reinterpret_cast<std::uintptr_t>(range_.base) % 4 != 0;
+    const In* const begin = range_.base - (halves ? 1 : 0);
+    const In* const end = range_.base + size * width + (halves ? 1 : 0);
+    // The vectors that are whole in the matrix: not its last, nor its first, and that before it.
+    const In* const matrix = range_.memory.begin;
+    const int from = begin >= matrix ? 0 : begin + width >= matrix ? 1 : 2;
+    const int until = end <= range_.memory.end ? size : size - 1;
+    const auto* words = reinterpret_cast<const std::uint32_t*>(begin) + first_ * 4;
+    forget_origin(words);
+    std::uint32_t beyond_vector[V];
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      vectors_[j] = outside_elements<In, beyond>();
+      beyond_vector[j] = 0;
+      if (number(j) >= from && number(j) < until) {
+        const std::uint32_t* const vector = words + static_cast<unsigned>(j * step_ * 4);
+#pragma unroll
+        for (int w = 0; w < 4; ++w) {
+          vectors_[j].words[w] = load_word(vector + w);
+        }
+        if (halves) {
+          beyond_vector[j] = load_word(vector + 4);
+        }
+      }
+    }
+    if (halves) {
+#pragma unroll
+      for (int j = 0; j < V; ++j) {
+#pragma unroll
+        for (int w = 0; w < 4; ++w) {
+          const std::uint32_t next = w < 3 ? vectors_[j].words[w + 1] : beyond_vector[j];
+          vectors_[j].words[w] = vectors_[j].words[w] >> 16 | next << 16;
+        }
+      }
+    }
+    if (first_ < from && first_ < size) {
+      vectors_[0] = load_elements<beyond>(range_, first_);
+    }
+    if (until < size) {
+      const block16 last = load_elements<beyond>(range_, size - 1);
+#pragma unroll
+      for (int j = 0; j < V; ++j) {
+        if (number(j) == size - 1) {
+          vectors_[j] = last;
+        }
+      }
+    }
+    mask_edges();
+  }
+
   /// Whether all elements of all vectors are the range's, and their load if so.
   [[nodiscard]] __device__ bool is_inside() const {
     return first_ * width >= range_.head && number(V - 1) < range_.end_whole();
@@ -97,6 +151,17 @@ class tile {
     for (int j = 0; j < V; ++j) {
       const int v = number(j);
       vectors_[j] = v < size ? copy[v] : outside_elements<In, beyond>();
+    }
+    mask_edges();
+  }
+
+  /// The same of a range whose base is `shift` bytes behind the copy's first.
+  __device__ void load(const block16* copy, int shift) {
+    const int size = range_.size();
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      const int v = number(j);
+      vectors_[j] = v < size ? joined(copy[v], copy[v + 1], shift) : outside_elements<In, beyond>();
     }
     mask_edges();
   }

@@ -94,6 +94,7 @@ template <bool once>
 block16 load_vector(const block16* from) {
   return *from;
 }
+inline std::uint32_t load_word(const std::uint32_t* from) { return *from; }
 inline void store_vector(block16* to, const block16& v) { *to = v; }
 
 }  // namespace SOFTFOLD_BACKEND
