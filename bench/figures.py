@@ -62,6 +62,7 @@ RUNS = [
     ("h100", "The cuda backend on an NVIDIA H100", ["nvidia-h100"], H100),
     ("h100-attention", "Attention on an NVIDIA H100", ["nvidia-h100-attention"], None),
     ("h100-masks", "Masks on an NVIDIA H100", ["nvidia-h100-masks"], []),
+    ("h100-gradients", "Gradients on an NVIDIA H100, a later state", ["nvidia-h100-gradients"], []),
     ("h200", "The cuda backend on an NVIDIA H200, an earlier state",
      ["nvidia-h200", "nvidia-h200-earlier", "nvidia-h200-python", "nvidia-h200-torch-compile"], []),
     ("kokkos-host", "The kokkos backend on an AMD EPYC (Zen 4)",
