@@ -383,6 +383,59 @@ TEST_CASE_TEMPLATE("a winner next to the cut", In, SOFTFOLD_TEST_INPUT_TYPES) {
   }
 }
 
+// Two elements weigh something, at both ends of a row, and the logarithms of their random numbers
+// to base 2 differ by less than 2^-24 in these draws of seed 1: f32 arithmetic cannot tell who
+// wins.
+TEST_CASE_TEMPLATE("two that nearly tie", In, SOFTFOLD_TEST_INPUT_TYPES) {
+  const struct {
+    std::int64_t cols;
+    std::vector<std::int64_t> offsets;
+  } all[] = {{40, {10512633,  16293478,  175368088, 233494639, 253398432, 325360231, 352398819,
+                   392455490, 462843338, 510063784, 525505079, 608241600, 636289055, 684334444,
+                   702540741, 778842051, 795149705, 828026521, 836356126, 848624473}},
+             {3000, {35989932,  87532553,  90743231,  125343970, 125515614, 157405321, 158168444,
+                     182671172, 269963589, 276190482, 436013465, 532041880, 561128407, 653591514,
+                     687555704, 738786809, 807712308, 809346033, 830681820, 865305620}},
+             {70001, {371676,    49226644,  49480590,  57386403,  78030931,  99271856,  105664532,
+                      120011503, 143329460, 188318426, 189682426, 198879005, 264339902, 277397028,
+                      362487587, 380853534, 413875335, 479475627, 508600163, 543075388}}};
+  queue q;
+  for (const auto& [cols, offsets] : all) {
+    const auto rows = static_cast<std::int64_t>(offsets.size());
+    problem<In> p({rows, cols, distribution::normal, 1, 0, 0, 62800});
+    std::vector<std::int64_t> expected;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      std::fill(p.x.row(r).begin(), p.x.row(r).end(), In(reference::arithmetic_t<In>{-60}));
+      const std::int64_t ends[] = {1, cols - 2};
+      long double numbers[2] = {};
+      for (int i = 0; i < 2; ++i) {
+        p.x(r, ends[i]) = In(reference::arithmetic_t<In>{0});
+        const auto offset = static_cast<std::uint64_t>(offsets[static_cast<std::size_t>(r)]);
+        numbers[i] = core::reference::exponential_number(
+            core::sampling::random_bits({1, offset, 0}, ends[i]));
+      }
+      CHECK(std::abs(std::log2(numbers[0] / numbers[1])) < 0x1p-24L);
+      expected.push_back(ends[numbers[0] < numbers[1] ? 0 : 1]);
+    }
+    p.commit();
+    const column<std::int64_t> each(offsets);
+    for (const setting& s :
+         {setting{{1, 1, 0, 0, 1, 0}}, setting{{1, 1, 0, 7, 1, 0}}, setting{{1, 0.75, 0, 0, 1, 0}},
+          setting{{1, 1, 0.25, 0, 1, 0}}, setting{{1, 0.9, 0.1, 5, 1, 0}}}) {
+      CAPTURE(describe(s.p));
+      sample_options o = options_of(s);
+      o.offsets = each.ref();
+      matrix<std::int64_t> tokens({rows, 1, 0, 0}, role::output);
+      sample(q, p.x.view(), tokens.view(), o);
+      q.wait();
+      tokens.download();
+      for (std::int64_t r = 0; r < rows; ++r) {
+        CHECK(tokens(r, 0) == expected[static_cast<std::size_t>(r)]);
+      }
+    }
+  }
+}
+
 TEST_CASE_TEMPLATE("parameters of each row", In, SOFTFOLD_TEST_INPUT_TYPES) {
   using A = reference::arithmetic_t<In>;
   queue q;
