@@ -100,7 +100,7 @@ TEST_CASE("where a row waits for its second look changes no bit") {
   if (names_of(q)[0] == std::string_view("lanes")) {
     names = {"chunks", "clustered", "together", "ring"};
   }
-  for (const std::int64_t cols : {700, 12000, 70001}) {
+  for (const std::int64_t cols : {700, 12000, 70001, 270011, 270336}) {
     problem<float> p({9, cols, distribution::normal, 1, 0, 0, 91000});
     const auto results = [&](const char* name) {
       force_plan(q, name);
