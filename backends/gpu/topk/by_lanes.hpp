@@ -53,20 +53,27 @@ class best_of_row {
   using Entry = typename sort_entry<In>::type;
   static constexpr int width = vector_width<In>;
 
+  /// Whether elements are sorted with their columns: 16-bit ones, as no number gets larger by that,
+  /// and if it is not much work. Else columns come later.
+  static constexpr bool by_entries = sizeof(In) == 2 || most == 1;
+
+  /// Shared memory of a row.
+  struct memory {
+    Entry found[most];
+    std::uint32_t keys[by_entries ? 1 : most];  ///< from large to small; not by_entries
+  };
+
   /// `exists`: whether there is such a row.
   __device__ best_of_row(tile<In, V>& own, const vector_range<In>& range, bool exists, int lane,
-                         int row_lanes, int k, Entry* found)
+                         int row_lanes, int k, memory& of_row)
       : own_(own),
         range_(range),
         exists_(exists),
         lane_(lane),
         row_lanes_(row_lanes),
         k_(k),
-        found_(found) {}
-
-  /// Whether elements are sorted with their columns: 16-bit ones, as no number gets larger by that,
-  /// and if it is not much work. Else columns come later.
-  static constexpr bool by_entries = sizeof(In) == 2 || most == 1;
+        keys_(of_row.keys),
+        found_(of_row.found) {}
 
   /// All of it. `cols`: of all rows.
   __device__ void find(int cols) {
@@ -85,9 +92,17 @@ class best_of_row {
       rank = i;
       return sort_entry<In>::unpacked(e, cols);
     } else {
+      const std::uint32_t key = entry_of<Entry>::key(e);
       rank = 0;
-      for (int j = 0; j < k_; ++j) {
-        rank += found_[j] > e ? 1 : 0;
+#pragma unroll
+      for (int step = most / 2; step > 0; step /= 2) {
+        rank += keys_[rank + step - 1] > key ? step : 0;
+      }
+      if (rank + 1 < most && keys_[rank + 1] == key) {  // columns decide
+        rank = 0;
+        for (int j = 0; j < k_; ++j) {
+          rank += found_[j] > e ? 1 : 0;
+        }
       }
       return e;
     }
@@ -115,6 +130,12 @@ class best_of_row {
     best_of_lane<V * width>(best, [&](int i) { return order_key(element(i)); });
     own_.forget();
     best_over_lanes(best, row_lanes_);
+    if (lane_ == 0) {
+#pragma unroll
+      for (int i = 0; i < most; ++i) {
+        keys_[i] = best[i];
+      }
+    }
     std::uint32_t kth = best[0];
 #pragma unroll
     for (int i = 1; i < most; ++i) {
@@ -193,6 +214,7 @@ class best_of_row {
   int lane_;
   int row_lanes_;
   int k_;
+  std::uint32_t* keys_;
   Entry* found_;
 };
 
@@ -203,7 +225,6 @@ __global__ void __launch_bounds__(256)
     return stop_wrong_lanes();
   }
   using T = arithmetic_t<In>;
-  using Entry = typename sort_entry<In>::type;
   const int row_lanes = 1 << row_shift;
   const std::int64_t thread = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   const std::int64_t row = thread >> row_shift;
@@ -216,9 +237,10 @@ __global__ void __launch_bounds__(256)
 
   const auto cols = static_cast<int>(call.cols);
   const int k = call.k < call.cols ? static_cast<int>(call.k) : cols;
-  best_of_row<most, In, V> best(
-      own, range, exists, lane, row_lanes, k,
-      reinterpret_cast<Entry*>(dynamic_shared_memory()) + (threadIdx.x >> row_shift) * most);
+  using best_type = best_of_row<most, In, V>;
+  best_type best(own, range, exists, lane, row_lanes, k,
+                 reinterpret_cast<typename best_type::memory*>(
+                     dynamic_shared_memory())[threadIdx.x >> row_shift]);
   best.find(cols);
   own.next_pass();
   softmax_state<T> whole;

@@ -84,9 +84,10 @@ void launch_topk(executor& on, const core::topk_problem& p, const topk_plan& pla
       with_vectors(row.vectors, [&](auto v) {
         using Sorted = typename sort_entry<In>::type;
         const auto rank = [&](auto most) {
-          launch_shared(stream, topk_rows_by_lanes<lanes, most(), In, v()>, blocks, row.threads,
-                        row.threads / row.lanes * most() * sizeof(Sorted), arguments,
-                        row_shift(row));
+          launch_shared(
+              stream, topk_rows_by_lanes<lanes, most(), In, v()>, blocks, row.threads,
+              row.threads / row.lanes * sizeof(typename best_of_row<most(), In, v()>::memory),
+              arguments, row_shift(row));
         };
         if constexpr (v() <= most_sorted_vectors && (v() & (v() - 1)) == 0) {
           if (plan.ranked == 0) {
