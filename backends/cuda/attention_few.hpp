@@ -384,14 +384,14 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
   const In* v = nullptr;
   int read = 0;
   int read_end = 0;
-  int read_place = 0;
+  int read_slot = 0;
   int held = 0;
   const auto fill = [&](int done) {
     synchronize_warp();  // lanes that went different ways would copy by parts of sectors
 #pragma unroll 1
     while (held < Shape::steps) {
       if (read < read_end) {
-        const std::uint32_t to = ring + static_cast<std::uint32_t>(read_place * Shape::step_bytes);
+        const std::uint32_t to = ring + static_cast<std::uint32_t>(read_slot * Shape::step_bytes);
         key_copy.template copy_rows<Shape::keys>(to, k, p.k.token_stride, read_end - read);
         value_copy.template copy_rows<Shape::keys>(to + Shape::tile_bytes, v, p.v.token_stride,
                                                    read_end - read);
@@ -399,7 +399,7 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
         k += Shape::turn_keys * p.k.token_stride;
         v += Shape::turn_keys * p.v.token_stride;
         read += Shape::turn_keys;
-        read_place = read_place + 1 == Shape::steps ? 0 : read_place + 1;
+        read_slot = read_slot + 1 == Shape::steps ? 0 : read_slot + 1;
         ++held;
       } else if (next < all.count() && opened - done < 2) {
         const int number = all.block_of(next);
@@ -430,7 +430,7 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
   };
 
   few_rows<In, Shape> rows;
-  int place = 0;
+  int slot = 0;
   int done = 0;
 #pragma unroll 1
   for (int i = static_cast<int>(blockIdx.x); i < all.count(); i += static_cast<int>(gridDim.x)) {
@@ -453,7 +453,7 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
       fill(done);
       wait_for_step();
       synchronize_warp();
-      const std::uint32_t keys = ring + static_cast<std::uint32_t>(place * Shape::step_bytes);
+      const std::uint32_t keys = ring + static_cast<std::uint32_t>(slot * Shape::step_bytes);
       float s[Shape::rows / 8][4];
       rows.multiply(keys, own_queries, s);
       if (way.edited) {
@@ -466,8 +466,8 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
       rows.weigh(s, way.unit_2, factor);
       rows.add_values(keys + Shape::tile_bytes, s, factor);
       synchronize_warp();
-      sums = reinterpret_cast<float*>(ring_memory + place * Shape::step_bytes);
-      place = place + 1 == Shape::steps ? 0 : place + 1;
+      sums = reinterpret_cast<float*>(ring_memory + slot * Shape::step_bytes);
+      slot = slot + 1 == Shape::steps ? 0 : slot + 1;
       --held;
     }
     // The weighted sums stand where the last step was, which is not read into before the barrier.

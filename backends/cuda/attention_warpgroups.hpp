@@ -47,7 +47,7 @@ struct group_memory {
   transfer_barrier value_free[Shape::stages];
 };
 
-/// Places of tiles in a ring, and its ways round.
+/// Slots for tiles in a ring, and its ways round.
 template <int stages>
 struct ring_turn {
   int stage = 0;

@@ -88,7 +88,7 @@ __device__ inline void start_copy(const vector_range<In>& range, const kept_colu
   }
 }
 
-/// A chunk of a row of a job's matrices, and its place in shared memory, place_vectors_of(matrices)
+/// A chunk of a row of a job's matrices, and its slot in shared memory, slot_vectors_of(matrices)
 /// vectors that begin at a line of 128 bytes. A matrix's vectors lie in lines as they do in global
 /// memory.
 template <class Fold>
@@ -101,12 +101,12 @@ struct copied_chunk {
   const Fold& fold;
   std::int64_t row;
   range_type range;
-  block16* place;
+  block16* slot;
 
-  [[nodiscard]] __device__ block16* vectors() const { return place + number_in_line(range.base); }
+  [[nodiscard]] __device__ block16* vectors() const { return slot + number_in_line(range.base); }
   /// The same of the other matrix. Its chunk begins `shift_beside` bytes behind the first's begin.
   [[nodiscard]] __device__ block16* vectors_beside() const {
-    return place + copy_vectors_of(matrices) + number_in_line(fold.beside(row, range).base);
+    return slot + copy_vectors_of(matrices) + number_in_line(fold.beside(row, range).base);
   }
   [[nodiscard]] __device__ int shift_beside() const {
     const auto address = reinterpret_cast<std::uintptr_t>(fold.beside(row, range).base);

@@ -5,23 +5,14 @@
 #pragma once
 
 #include "chunk_copies.hpp"
-#include "hopper.hpp"
+#include "cluster_memory.hpp"
 
 #include <gpu/map/run.hpp>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-inline constexpr int most_cluster_blocks = 16;
-
 #if SOFTFOLD_GPU_HOPPER
-
-/// Shared memory in which a cluster's blocks exchange their states, `each` of every block, once.
-template <class State, int each = 1>
-struct cluster_memory {
-  transfer_barrier arrived;
-  alignas(16) shared_array<State, each * most_cluster_blocks> blocks;
-};
 
 /// The combination of the states of a cluster's blocks, by the first warp of each, which has its
 /// block's state. Nothing is ordered but the states, so that stores under way need not end first.
@@ -96,7 +87,7 @@ __global__ void __launch_bounds__(cluster_threads,
 /// A row of chunks by a cluster, a block for each. The same bits as by other passes over chunks.
 template <int lanes, bool plain, class Job>
 __global__ void __launch_bounds__(chunk_threads,
-                                  sizeof(typename Job::fold_type::element) == 8 ? 2 : 4)
+                                  resident_chunks(sizeof(typename Job::fold_type::element), 1))
     map_clustered_chunks(const Job job, int chunks) {
   using state = typename Job::state;
   __shared__ cluster_memory<state> states;
@@ -140,7 +131,7 @@ template <int lanes, bool plain, class Job>
 __global__ void __launch_bounds__(chunk_threads, sizeof(typename Job::fold_type::element) == 8 ? 2
                                                  : plain                                       ? 4
                                                                                                : 3)
-    map_held_chunks(const Job job, int chunks, int blocks, int each) {
+    map_held_chunks(const __grid_constant__ Job job, int chunks, int blocks, int each) {
   using state = typename Job::state;
   using fold_type = typename Job::fold_type;
   constexpr int matrices = fold_type::matrices;
@@ -151,7 +142,7 @@ __global__ void __launch_bounds__(chunk_threads, sizeof(typename Job::fold_type:
   __shared__ shared_array<transfer_barrier, most_chunks_held> copied;
   __shared__ shared_array<typename Job::result, 1> result;
   auto& states = memory[0];
-  auto* const places = reinterpret_cast<block16*>(dynamic_shared_memory());
+  auto* const slots = reinterpret_cast<block16*>(dynamic_shared_memory());
   const auto& fold = job.fold;
   const std::int64_t row = cluster::number();
   const int first = cluster::rank() * each;
@@ -162,7 +153,7 @@ __global__ void __launch_bounds__(chunk_threads, sizeof(typename Job::fold_type:
         fold, row,
         fold.source.range(row, std::int64_t{first + i} * vectors, vectors,
                           plain ? known_to_be_aligned : vector_bytes),
-        places + (i - 1) * place_vectors_of(matrices)};
+        slots + (i - 1) * slot_vectors_of(matrices)};
   };
   const auto hold = [&](const auto& chunk) {
     auto own = fold.template hold<chunk_vectors_each_of(matrices), plain>(row, chunk.range, thread,
@@ -282,7 +273,7 @@ void launch_clustered_chunks(const Job& job, const row_plan& plan, stream_handle
              plan.blocks, chunk_vectors_of(matrices));
     } else {
       launch(map_held_chunks<lanes, plain(), Job>,
-             static_cast<std::size_t>((each - 1) * place_vectors_of(matrices)), plan.chunks,
+             static_cast<std::size_t>((each - 1) * slot_vectors_of(matrices)), plan.chunks,
              plan.blocks, each);
     }
   });

@@ -11,8 +11,8 @@
 /// them, one publishes their states, two wait for those of rows, eight write. Only those two wait
 /// for other blocks, and what they wait for is none of their own block's work.
 ///
-/// No block waits for ever: chunks are claimed in order, and only into free places. If the first
-/// row that is not written were never complete, all places of all rings would hold chunks of it;
+/// No block waits for ever: chunks are claimed in order, and only into free slots. If the first
+/// row that is not written were never complete, all slots of all rings would hold chunks of it;
 /// but a row has fewer.
 #pragma once
 
@@ -33,9 +33,9 @@ inline constexpr int ring_threads = (chunk_warps + write_warps + 2 + wait_warps)
 
 #if SOFTFOLD_GPU_HOPPER
 
-/// A place for a chunk, but for its elements. The barriers count its ways round the ring.
+/// A slot for a chunk, but for its elements. The barriers count its ways round the ring.
 template <class Job>
-struct ring_place {
+struct ring_slot {
   using state = typename Job::state;
 
   transfer_barrier arrived;  ///< the chunk, or the end of all chunks
@@ -47,7 +47,7 @@ struct ring_place {
   shared_array<state, chunk_warps> warps;
   shared_array<typename Job::result, 1> result;
 
-  /// `lanes`: of a warp; all that read a place last say so.
+  /// `lanes`: of a warp; all that read a slot last say so.
   __device__ void initialise(int lanes) {
     arrived.initialise(Job::fold_type::matrices);
     folded.initialise(chunk_warps);
@@ -56,15 +56,15 @@ struct ring_place {
   }
 };
 
-/// A way round a ring: the place's number, and how often it has been passed, modulo 2.
+/// A way round a ring: the slot's number, and how often it has been passed, modulo 2.
 struct ring_position {
-  int place = 0;
+  int slot = 0;
   int phase = 0;
 
-  __device__ void advance(int places, int steps = 1) {
-    place += steps;
-    if (place >= places) {
-      place -= places;
+  __device__ void advance(int slots, int steps = 1) {
+    slot += steps;
+    if (slot >= slots) {
+      slot -= slots;
       phase ^= 1;
     }
   }
@@ -120,7 +120,7 @@ __device__ inline void write_chunk(const vector_range<In>& range, Out* to, int t
 template <int lanes, class Job>
 struct chunk_ring {
   using state = typename Job::state;
-  using place = ring_place<Job>;
+  using slot = ring_slot<Job>;
   using element = typename Job::fold_type::element;
   using chunk_type = copied_chunk<typename Job::fold_type>;
   using exchange_type = state_exchange<typename Job::fold_type::monoid>;
@@ -131,16 +131,16 @@ struct chunk_ring {
 
   const Job& job;
   const int chunks;  // of each row
-  const int places;
-  place* const ring;        // [places]
-  block16* const elements;  // [places][place_vectors_of(matrices)]
+  const int slots;
+  slot* const ring;         // [slots]
+  block16* const elements;  // [slots][slot_vectors_of(matrices)]
   const exchange_type exchange;
   ring_position position = {};
 
   /// By chunk_warps warps.
   __device__ void fold(int thread) {
-    for (;; position.advance(places)) {
-      place& at = ring[position.place];
+    for (;; position.advance(slots)) {
+      slot& at = ring[position.slot];
       at.arrived.wait(position.phase);
       if (at.row < 0) {
         return;
@@ -165,8 +165,8 @@ struct chunk_ring {
 
   /// By write_warps warps.
   __device__ void write(int thread) {
-    for (;; position.advance(places)) {
-      place& at = ring[position.place];
+    for (;; position.advance(slots)) {
+      slot& at = ring[position.slot];
       at.arrived.wait(position.phase);
       at.ready.wait(position.phase);
       if (at.row < 0) {
@@ -193,8 +193,8 @@ struct chunk_ring {
 
   /// By one warp: the chunks' states.
   __device__ void publish() {
-    for (;; position.advance(places)) {
-      place& at = ring[position.place];
+    for (;; position.advance(slots)) {
+      slot& at = ring[position.slot];
       at.arrived.wait(position.phase);
       if (at.row < 0) {
         return;
@@ -208,13 +208,13 @@ struct chunk_ring {
     }
   }
 
-  /// By one warp: fills free places, in the end all of them with the end.
+  /// By one warp: fills free slots, in the end all of them with the end.
   __device__ void claim_and_read(unsigned& claimed) {
     const auto of_row = static_cast<unsigned>(chunks);
     const auto all = static_cast<unsigned>(job.fold.source.rows * chunks);
     unsigned number = 0;
-    for (int ends = 0; ends < places; position.advance(places)) {
-      place& at = ring[position.place];
+    for (int ends = 0; ends < slots; position.advance(slots)) {
+      slot& at = ring[position.slot];
       at.free.wait(position.phase ^ 1);
       if (number < all) {
         number = shuffle(is_first() ? claim_chunk(claimed, all) : 0U, 0);
@@ -238,11 +238,11 @@ struct chunk_ring {
     }
   }
 
-  /// By wait_warps warps in turn: the rows' states. None waits at another's places, which may go
+  /// By wait_warps warps in turn: the rows' states. None waits at another's slots, which may go
   /// round the ring meanwhile.
   __device__ void wait_for_rows(int turn) {
-    for (position.advance(places, turn);; position.advance(places, wait_warps)) {
-      place& at = ring[position.place];
+    for (position.advance(slots, turn);; position.advance(slots, wait_warps)) {
+      slot& at = ring[position.slot];
       at.arrived.wait(position.phase);
       const int row = at.row;
       if (row >= 0) {
@@ -267,10 +267,10 @@ struct chunk_ring {
   /// Of the warp.
   __device__ static bool is_first() { return threadIdx.x % lanes == 0; }
 
-  __device__ chunk_type chunk_at(const place& at) const {
+  __device__ chunk_type chunk_at(const slot& at) const {
     return {job.fold, at.row,
             job.fold.source.range(at.row, std::int64_t{at.chunk} * vectors, vectors),
-            elements + position.place * place_vectors_of(matrices)};
+            elements + position.slot * slot_vectors_of(matrices)};
   }
 
   template <class Out>
@@ -307,14 +307,15 @@ struct chunk_ring {
 
 template <int lanes, class Job>
 __global__ void __launch_bounds__(ring_threads, 1)
-    map_ring_of_chunks(const Job job, int chunks, int places, exchange_memory* memory) {
+    map_ring_of_chunks(const __grid_constant__ Job job, int chunks, int slots,
+                       exchange_memory* memory) {
   auto* const elements = reinterpret_cast<block16*>(dynamic_shared_memory());
-  __shared__ shared_array<ring_place<Job>, most_ring_places> ring;
-  if (static_cast<int>(threadIdx.x) < places) {
+  __shared__ shared_array<ring_slot<Job>, most_ring_slots> ring;
+  if (static_cast<int>(threadIdx.x) < slots) {
     ring[threadIdx.x].initialise(lanes);
   }
   __syncthreads();
-  chunk_ring<lanes, Job> stream{job,         chunks,   places,
+  chunk_ring<lanes, Job> stream{job,         chunks,   slots,
                                 ring.data(), elements, {memory->words, memory->readers}};
   const int thread = static_cast<int>(threadIdx.x);
   int warp = thread / lanes;
@@ -349,9 +350,9 @@ bool launch_ring_of_chunks(const Job& job, const row_plan& plan, exchange_memory
       std::min<std::int64_t>(plan.ring_blocks, job.fold.source.rows * plan.chunks);
   return launch_together(
       stream, map_ring_of_chunks<lanes, Job>, blocks, ring_threads,
-      static_cast<std::size_t>(plan.ring_places * place_vectors_of(Job::fold_type::matrices)) *
+      static_cast<std::size_t>(plan.ring_slots * slot_vectors_of(Job::fold_type::matrices)) *
           sizeof(block16),
-      job, plan.chunks, plan.ring_places, exchange);
+      job, plan.chunks, plan.ring_slots, exchange);
 }
 
 }  // namespace SOFTFOLD_BACKEND

@@ -13,9 +13,9 @@ namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
 template <int lanes, bool plain, class Job>
-__global__ void __launch_bounds__(chunk_threads, sizeof(typename Job::fold_type::element) == 8 ? 2
-                                                 : Job::fold_type::matrices > 1                ? 3
-                                                                                               : 4)
+__global__ void __launch_bounds__(chunk_threads,
+                                  resident_chunks(sizeof(typename Job::fold_type::element),
+                                                  Job::fold_type::matrices))
     map_chunks_together(const Job job, int chunks, exchange_memory* memory) {
   using state = typename Job::state;
   __shared__ fold_memory<state> warps;

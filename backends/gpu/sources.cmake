@@ -7,12 +7,12 @@ list(TRANSFORM softfold_gpu_sources PREPEND "${CMAKE_CURRENT_LIST_DIR}/")
 list(TRANSFORM softfold_gpu_queue_sources PREPEND "${CMAKE_CURRENT_LIST_DIR}/")
 set(softfold_gpu_includes "${PROJECT_SOURCE_DIR}/backends")
 
-# softfold_gpu_kernels(RESULT EXTENSION MAPS TOTALS): writes the kernels' translation units in a backend's
-# language, all but attention's, which are its own. MAPS: its headers of kernels that write a result
-# for each element. TOTALS: its header of those of reproducible rows. Each job has a unit for each
-# element type: they compile side by side, and a program's first call of a function loads little more
-# than that function.
-function(softfold_gpu_kernels result extension maps totals)
+# softfold_gpu_kernels(RESULT EXTENSION REDUCTIONS MAPS TOTALS): writes the kernels' translation units in
+# a backend's language, all but attention's, which are its own. REDUCTIONS: its header of kernels that
+# write a result for each row; MAPS: its headers of those that write one for each element; TOTALS: its
+# header of those of reproducible rows. Each job has a unit for each element type: they compile side by
+# side, and a program's first call of a function loads little more than that function.
+function(softfold_gpu_kernels result extension reductions maps totals)
   set(units)
   macro(add_unit name content)
     set(unit "${CMAKE_CURRENT_BINARY_DIR}/kernels/${name}.${extension}")
@@ -22,7 +22,7 @@ function(softfold_gpu_kernels result extension maps totals)
   list(TRANSFORM maps REPLACE "(.+)" "#include <\\1>\n")
   list(JOIN maps "" maps)
   foreach(type IN ITEMS float double half bfloat16)
-    add_unit(rows_${type} "#include <gpu/rows.inl>\nSOFTFOLD_GPU_ROWS(${type});\n")
+    add_unit(rows_${type} "#include <${reductions}>\n#include <gpu/rows.inl>\nSOFTFOLD_GPU_ROWS(${type});\n")
     add_unit(topk_${type} "#include <gpu/topk.inl>\nSOFTFOLD_GPU_TOPK(${type});\n")
     add_unit(softmax_${type} "${maps}#include <gpu/softmax.inl>\nSOFTFOLD_GPU_SOFTMAX(${type});\n")
     add_unit(log_softmax_${type} "${maps}#include <gpu/softmax.inl>\nSOFTFOLD_GPU_LOG_SOFTMAX(${type});\n")

@@ -3,7 +3,7 @@
 # backend's library, for SOFTFOLD_HIP_ARCHITECTURES. A macro: enable_language is for the directory.
 include("${CMAKE_CURRENT_LIST_DIR}/../gpu/sources.cmake")
 
-softfold_gpu_kernels(softfold_hip_kernel_sources hip unsupported.hpp unsupported.hpp)
+softfold_gpu_kernels(softfold_hip_kernel_sources hip unsupported.hpp unsupported.hpp unsupported.hpp)
 list(APPEND softfold_hip_kernel_sources "${CMAKE_CURRENT_LIST_DIR}/attention.hip")
 set(softfold_hip_runtime "${CMAKE_CURRENT_LIST_DIR}/runtime.cpp")
 set(softfold_hip_includes "${CMAKE_CURRENT_LIST_DIR}" ${softfold_gpu_includes})

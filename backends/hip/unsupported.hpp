@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Plans that map/run.hpp leaves to each backend and that this one lacks.
+/// Plans that map/run.hpp and reduce/run.hpp leave to each backend and that this one lacks.
 #pragma once
 
 #include <gpu/map/run.hpp>
@@ -12,6 +12,11 @@ inline namespace SOFTFOLD_BACKEND {
 template <int lanes, class Job>
 void launch_cluster_rows(const Job&, const row_plan&, stream_handle) {
   throw error(errc::backend_failure, "launch: a plan for clusters on a device without them");
+}
+template <int lanes, class Fold>
+void launch_clustered_reduction(const Fold& fold, const row_plan& plan,
+                                const typename Fold::results&, stream_handle stream) {
+  launch_cluster_rows<lanes>(fold, plan, stream);
 }
 template <int lanes, class Job>
 void launch_total_clusters(const Job& job, const row_plan& plan, stream_handle stream) {

@@ -123,6 +123,35 @@ TEST_CASE("where a row waits for its second look changes no bit") {
   }
 }
 
+TEST_CASE_TEMPLATE("who combines the states of a row's chunks changes no bit", T,
+                   SOFTFOLD_TEST_INPUT_TYPES) {
+  queue q(queue_options{.threads = 2});
+  REQUIRE_FALSE(names_of(q).empty());
+  if (names_of(q)[0] != std::string_view("lanes")) {
+    return;  // of a GPU's plans only
+  }
+  using A = reference::arithmetic_t<T>;
+  for (const std::int64_t rows : {1, 67}) {
+    for (const std::int64_t cols : {12000, 25000, 128256}) {
+      problem<T> p({rows, cols, distribution::normal, 1, 3, 1, 91800});
+      const auto folded = [&](const char* name) {
+        force_plan(q, name);
+        states<A> partials(rows);
+        fold(q, p.x.view(), partials.ref());
+        q.wait();
+        return partials.values();
+      };
+      const auto expected = folded("chunks");
+      for (const char* const name : {"", "clustered"}) {
+        CAPTURE(name);
+        const auto found = folded(name);
+        CHECK(std::memcmp(static_cast<const void*>(expected.data()), found.data(),
+                          expected.size() * sizeof(max_sum<A>)) == 0);
+      }
+    }
+  }
+}
+
 TEST_CASE_TEMPLATE("where a row of gradients waits for its second look changes no bit", T, float,
                    bfloat16) {
   queue q(queue_options{.threads = 2});

@@ -144,8 +144,8 @@ TEST_CASE("a cluster's blocks hold chunks of two matrices, one each or a few") {
         CHECK((held.blocks - 1) * each < held.chunks);  // no block has none
       } else if (held.pass == second_pass::ring) {
         const int own = 672;  // of the kernel, at least
-        CHECK(held.ring_places * place_vectors_of(2) * 16 + own <= device.shared_bytes);
-        CHECK(held.chunks < held.ring_blocks * held.ring_places);
+        CHECK(held.ring_slots * slot_vectors_of(2) * 16 + own <= device.shared_bytes);
+        CHECK(held.chunks < held.ring_blocks * held.ring_slots);
       }
     }
   }
@@ -153,7 +153,7 @@ TEST_CASE("a cluster's blocks hold chunks of two matrices, one each or a few") {
   CHECK(plan(1000, 262144).blocks == 16);
   CHECK(plan(1000, 262144).pass == second_pass::clustered);
   CHECK(plan(1000, 262148).pass == second_pass::ring);
-  CHECK(plan(1000, 262148).ring_places == 7);
+  CHECK(plan(1000, 262148).ring_slots == 7);
   CHECK(plan(1000, 1 << 20).pass == second_pass::ring);
   CHECK(plan(1000, (1 << 20) + 1).pass == second_pass::reads);
   CHECK(plan(1, 65540).pass == second_pass::together);  // by more blocks
@@ -177,7 +177,39 @@ TEST_CASE("every plan covers the row and fits the device") {
   for_all_shapes([](const row_shape& shape, const device_limits& device) {
     check_covers(plan_map(shape, device), shape, device);
     check_covers(plan_pass(shape), shape, device);
+    for (const std::int64_t rows : {1, 100000}) {
+      check_covers(plan_reduction(shape, rows, device), shape, device);
+    }
   });
+}
+
+TEST_CASE("a reduction's chunks are a cluster's where that is quicker, and stay what they are") {
+  for_all_shapes([](const row_shape& shape, const device_limits& device) {
+    for (const std::int64_t rows : {1, 100, 100000}) {
+      row_plan plan = plan_reduction(shape, rows, device);
+      if (plan.pass == second_pass::clustered) {
+        CHECK(plan.blocks == plan.chunks);
+        CHECK(plan.blocks <= device.cluster_blocks);
+        CHECK(plan.threads == chunk_threads);
+        plan.pass = second_pass::reads;
+        plan.blocks = 1;
+      }
+      CHECK(plan == plan_pass(shape));
+    }
+  });
+  const auto pass = [](std::int64_t rows, std::int64_t cols, int bytes,
+                       plan_name forced = plan_name::any) {
+    return plan_reduction({cols, bytes, 32}, rows, with_clusters, forced).pass;
+  };
+  CHECK(pass(1, 8192, 4) == second_pass::reads);  // one chunk
+  CHECK(pass(1, 8196, 4) == second_pass::clustered);
+  CHECK(pass(1, 131072, 4) == second_pass::clustered);
+  CHECK(pass(1, 131076, 4) == second_pass::reads);
+  CHECK(pass(100000, 131072, 4) == second_pass::clustered);
+  CHECK(pass(66, 131072, 2) == second_pass::clustered);
+  CHECK(pass(67, 131072, 2) == second_pass::reads);
+  CHECK(pass(67, 131072, 2, plan_name::clustered) == second_pass::clustered);
+  CHECK(pass(1, 131072, 2, plan_name::chunks) == second_pass::reads);
 }
 
 TEST_CASE("a block, then an evenly shared cluster where the device has them, then chunks") {
@@ -303,11 +335,11 @@ TEST_CASE("long rows are read once where the device can hold them, and no result
         } else if (plan.pass == second_pass::together) {
           CHECK(rows * plan.chunks <= device.multiprocessors * (bytes == 8 ? 2 : 4));
         } else {
-          // What the kernel has beside its places, at least.
+          // What the kernel has beside its slots, at least.
           const int own = bytes == 8 ? 2544 : 1920;
-          CHECK(plan.ring_places <= most_ring_places);
-          CHECK(plan.ring_places * (chunk_vectors + 8) * 16 + own <= device.shared_bytes);
-          CHECK(plan.chunks < plan.ring_blocks * plan.ring_places);  // or it would wait for ever
+          CHECK(plan.ring_slots <= most_ring_slots);
+          CHECK(plan.ring_slots * (chunk_vectors + 8) * 16 + own <= device.shared_bytes);
+          CHECK(plan.chunks < plan.ring_blocks * plan.ring_slots);  // or it would wait for ever
         }
       }
     }

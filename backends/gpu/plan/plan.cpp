@@ -116,6 +116,12 @@ row_plan in_chunks_read_twice(std::int64_t vectors, int matrices, const device_l
   return plan;
 }
 
+/// Chunks that all multiprocessors hold at once.
+std::int64_t resident_of(const row_shape& shape, const device_limits& device) {
+  return std::int64_t{device.multiprocessors} *
+         resident_chunks(static_cast<std::size_t>(shape.element_bytes), shape.matrices);
+}
+
 /// Chunks of each block of a cluster that holds a row, one in registers, the others in shared
 /// memory; 0 if there is no room. As few as the cluster's blocks allow.
 int chunks_held(int chunks, const row_shape& shape, const device_limits& device) {
@@ -179,19 +185,18 @@ row_plan plan_rows(const row_plan& any, std::int64_t rows, const row_shape& shap
   const bool any_pass = forced < plan_name::clustered || forced > plan_name::ring;
   const int held = chunks_held(plan.chunks, shape, device);
   const bool cluster_has_room = plan.chunks > 1 && held > 0;
-  // Registers of a multiprocessor for chunks, of 256 threads.
   const bool wide = shape.element_bytes == 8;
-  const std::int64_t resident = device.multiprocessors * (wide ? 2 : shape.matrices > 1 ? 3 : 4);
-  const std::int64_t place_bytes = std::int64_t{place_vectors_of(shape.matrices)} * vector_bytes;
+  const std::int64_t resident = resident_of(shape, device);
+  const std::int64_t slot_bytes = std::int64_t{slot_vectors_of(shape.matrices)} * vector_bytes;
   const std::int64_t own_bytes =  // beside the chunks; the gradients' states are sums
       shape.matrices > 1 ? 1280
       : wide             ? 3072
                          : 2048;
-  const auto places = static_cast<int>(
-      std::min<std::int64_t>((device.shared_bytes - own_bytes) / place_bytes, most_ring_places));
-  // A row has at most half of all places, so that others are read while it is written.
+  const auto slots = static_cast<int>(
+      std::min<std::int64_t>((device.shared_bytes - own_bytes) / slot_bytes, most_ring_slots));
+  // A row has at most half of all slots, so that others are read while it is written.
   const bool ring_has_room = device.runs_together && device.copies_in_bulk &&
-                             2 * plan.chunks <= device.multiprocessors * places;
+                             2 * plan.chunks <= device.multiprocessors * slots;
   const bool few_rows = rows * plan.chunks <= resident;
   // f64 has more to compute: rings are quicker for many rows. Few rows of which blocks of a cluster
   // would hold several chunks have more blocks together.
@@ -211,7 +216,7 @@ row_plan plan_rows(const row_plan& any, std::int64_t rows, const row_shape& shap
   if (ring_has_room) {
     plan.pass = second_pass::ring;
     plan.ring_blocks = device.multiprocessors;
-    plan.ring_places = places;
+    plan.ring_slots = slots;
     plan.batch_rows = std::min(most_rows_exchanged, most_chunks_exchanged / plan.chunks);
   }
   return plan;
@@ -259,6 +264,22 @@ row_plan plan_pass(const row_shape& shape, plan_name forced) {
     return in_lanes(*rule);
   }
   return in_chunks(vectors);
+}
+
+row_plan plan_reduction(const row_shape& shape, std::int64_t rows, const device_limits& device,
+                        plan_name forced) {
+  row_plan plan = plan_pass(shape, forced);
+  const bool cluster_has_room = plan.chunks > 1 && plan.chunks <= device.cluster_blocks;
+  const bool few_rows = rows * plan.chunks <= resident_of(shape, device);
+  // Many rows of 16 bits are bound by instructions, and the blocks of a cluster wait for each
+  // other.
+  const bool is_quicker = few_rows || shape.element_bytes == 4;
+  if (cluster_has_room &&
+      (forced == plan_name::any ? is_quicker : forced == plan_name::clustered)) {
+    plan.pass = second_pass::clustered;
+    plan.blocks = plan.chunks;
+  }
+  return plan;
 }
 
 }  // namespace SOFTFOLD_BACKEND

@@ -8,6 +8,7 @@
 
 #include <softfold/config.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <string>
@@ -68,7 +69,8 @@ enum class row_plan_kind : std::uint8_t {
   chunks,   ///< blocks that fold a chunk each
 };
 
-/// How a map passes a second time over the chunks of rows. Changes no bit of a result.
+/// How a map passes a second time over the chunks of rows, and, clustered, who combines those of a
+/// reduction. Changes no bit of a result.
 enum class second_pass : std::uint8_t {
   reads,      ///< another kernel reads them again
   clustered,  ///< all chunks of a row are in registers of the blocks of a cluster
@@ -87,7 +89,7 @@ struct row_plan {
   int chunks = 1;     ///< kind chunks: of each row
   second_pass pass = second_pass::reads;
   int ring_blocks = 0;  ///< second_pass::ring: blocks that run at once, of all rows
-  int ring_places = 0;  ///< second_pass::ring: for chunks, in a block's shared memory
+  int ring_slots = 0;   ///< second_pass::ring: for chunks, in a block's shared memory
   /// Rows of a launch, at most; 0: all. Rows that are read twice are still in a cache then.
   std::int64_t batch_rows = 0;
 
@@ -111,6 +113,11 @@ inline constexpr int most_candidates = 1024;
 /// Chunks of a block that makes such a list, at most: there is room for their states.
 inline constexpr int most_span = 128;
 
+/// Blocks of a multiprocessor that hold a chunk of all matrices each in registers.
+constexpr int resident_chunks(std::size_t element_bytes, int matrices) {
+  return element_bytes == 8 ? 2 : matrices > 1 ? 3 : 4;
+}
+
 /// Threads of a block that holds a row, and of one that holds a part of one, at most.
 inline constexpr int row_threads = 512;
 inline constexpr int cluster_threads = 256;
@@ -129,12 +136,12 @@ struct exchange_memory {
   unsigned claimed;  ///< chunks
 };
 
-/// Chunks in a block's shared memory, at most, and vectors of each place, and of a matrix in it: a
+/// Chunks in a block's shared memory, at most, and vectors of each slot, and of a matrix in it: a
 /// copy in bulk is slower if its two sides lie differently in lines of 128 bytes.
-inline constexpr int most_ring_places = 7;
+inline constexpr int most_ring_slots = 7;
 inline constexpr int line_vectors = 8;
 constexpr int copy_vectors_of(int matrices) { return chunk_vectors_of(matrices) + line_vectors; }
-constexpr int place_vectors_of(int matrices) { return matrices * copy_vectors_of(matrices); }
+constexpr int slot_vectors_of(int matrices) { return matrices * copy_vectors_of(matrices); }
 
 /// Chunks that a block of a cluster holds, at most, one of them in its registers.
 inline constexpr int most_chunks_held = 4;
@@ -171,6 +178,10 @@ row_plan plan_once(const row_shape& shape, const packet_warps& warps, const devi
 /// bits whether a list is made with it or not; where blocks have other numbers of threads, the
 /// entry point folds again.
 row_plan plan_pass(const row_shape& shape, plan_name forced = plan_name::any);
+
+/// The same of logsumexp and fold, with what is done for so many rows.
+row_plan plan_reduction(const row_shape& shape, std::int64_t rows, const device_limits& device,
+                        plan_name forced = plan_name::any);
 
 /// How the top k of a row are found; in one read of it.
 enum class topk_plan_kind : std::uint8_t {

@@ -46,6 +46,12 @@ void finish(const Fold& fold, const row_plan& plan, const typename Fold::state* 
               plan.chunks, fold.states(), results, states);
 }
 
+/// Both in one launch, by clusters: each backend's own, and only asked for where device_limits has
+/// clusters.
+template <int lanes, class Fold>
+void launch_clustered_reduction(const Fold& fold, const row_plan& plan,
+                                const typename Fold::results& results, stream_handle stream);
+
 /// Calls body with the compile-time number of vectors of each lane: that of the plan, or more,
 /// which makes fewer kernels, for folds that have kernels for plain rows only. What is kept between
 /// two looks, and so the bits of a result, does not depend on it.
@@ -67,9 +73,10 @@ void run_reduction(executor& on, const Fold& fold, const typename Fold::results&
     return;
   }
   const runtime::current_device current(on.device);
-  const row_plan plan = plan_pass(fold.shape(), on.forced);
+  const row_plan plan = plan_reduction(fold.shape(), rows, on.limits(), on.forced);
   on.last = plan;
-  auto* const parts = chunk_states<Fold>(on, plan, rows);
+  const bool clustered = plan.pass == second_pass::clustered;
+  auto* const parts = clustered ? nullptr : chunk_states<Fold>(on, plan, rows);
   with_lanes(on.properties.lanes, [&](auto lanes) {
     if (plan.kind == row_plan_kind::lanes) {
       with_some_vectors<Fold>(plan.vectors, [&](auto v) {
@@ -80,6 +87,8 @@ void run_reduction(executor& on, const Fold& fold, const typename Fold::results&
     } else if (plan.chunks == 1) {
       launch_grid(on.stream, reduce_chunk<lanes(), Fold>, rows, plan.threads, fold, 1, results,
                   nullptr);
+    } else if (clustered) {
+      launch_clustered_reduction<lanes()>(fold, plan, results, on.stream);
     } else {
       fold_chunks<lanes()>(fold, plan, parts, on.stream);
       finish<lanes()>(fold, plan, parts, results, nullptr, on.stream);
