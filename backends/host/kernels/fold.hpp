@@ -70,7 +70,7 @@ SOFTFOLD_INLINE block_state<typename Source::A> fold_block(const Source& from, s
   V best[2] = {none, none};
   V sums[4] = {V(A{0}), V(A{0}), V(A{0}), V(A{0})};
   const auto take = [&](V v, std::int64_t i, int slot, V& largest) {
-    from.prefetch_ahead_of(i);
+    from.template prefetch_ahead_of<keep>(i);
     largest = max(v, largest);
     const V e = f.exp(v);
     beside(i, e);

@@ -137,7 +137,7 @@ class reproducible_fold {
       for (int k = 0; k < half_block; ++k) {
         const std::int64_t at = (first + k) * V::lanes;
         if (at * static_cast<int>(sizeof(T)) % 64 == 0) {
-          prefetch_ahead(x + begin + at);
+          prefetch_ahead<keep>(x + begin + at);
         }
         half[k] = load(first + k);
         best = max(half[k], best);
