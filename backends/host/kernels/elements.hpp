@@ -11,11 +11,15 @@ namespace host {
 namespace {
 
 /// Asks for the line some pages after p, which memory takes as long to bring as the arithmetic up
-/// to it takes (measured: docs/notes.md). Past the end of memory this does nothing.
-template <class T>
+/// to it takes: where results are stored, too, as far as the second-level cache, as what waits for
+/// memory would fill the buffers of the first (measured: docs/notes.md). Past the end of memory
+/// this does nothing.
+template <bool stores = false, class T>
 SOFTFOLD_INLINE void prefetch_ahead(const T* p) {
   constexpr std::uintptr_t ahead_bytes = 3 * 4096;
-  prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(p) + ahead_bytes));
+  const auto* const ahead =
+      reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(p) + ahead_bytes);
+  stores ? prefetch_l2(ahead) : prefetch(ahead);
 }
 
 /// body(vector, slot) for each vector of x[0, n), the last one filled up with `rest`. slot
@@ -68,7 +72,10 @@ struct one_row {
   SOFTFOLD_INLINE V load(std::int64_t i, int count, A rest = 0) const {
     return V::load(x + i, count, V(rest));
   }
-  SOFTFOLD_INLINE void prefetch_ahead_of(std::int64_t i) const { prefetch_ahead(x + i); }
+  template <bool stores>
+  SOFTFOLD_INLINE void prefetch_ahead_of(std::int64_t i) const {
+    prefetch_ahead<stores>(x + i);
+  }
 };
 
 /// The same of two rows, whose elements of one column go together.

@@ -70,7 +70,7 @@ SOFTFOLD_INLINE block_state<typename Source::A> fold_block(const Source& from, s
   V best[2] = {none, none};
   V sums[4] = {V(A{0}), V(A{0}), V(A{0}), V(A{0})};
   const auto take = [&](V v, std::int64_t i, int slot, V& largest) {
-    from.prefetch_ahead_of(i);
+    from.template prefetch_ahead_of<keep>(i);
     largest = max(v, largest);
     const V e = f.exp(v);
     beside(i, e);
@@ -134,9 +134,9 @@ struct by_factor {
   SOFTFOLD_INLINE vec<A> operator()(vec<A> e) const { return e * factor; }
 };
 
-/// Streams y[i] = scale(e[i]) along with a fold of x: memory takes the stores in while the
-/// processor computes.
-template <class T, class Out, class Scale = by_factor<arithmetic_t<T>>>
+/// Stores y[i] = scale(e[i]) along with a fold of x, as a rule past the caches: memory takes the
+/// stores in while the processor computes.
+template <class T, class Out, class Scale = by_factor<arithmetic_t<T>>, bool past_caches = true>
 class scaling_beside {
   using A = arithmetic_t<T>;
   using V = vec<A>;
@@ -145,10 +145,13 @@ class scaling_beside {
   static constexpr std::uintptr_t near_bytes = 1024;
 
  public:
-  SOFTFOLD_INLINE scaling_beside(const T* x, const A* e, std::int64_t n, Out* y, const Scale& scale)
-      : e_(e), n_(n), y_(y), scale_(scale) {
+  /// Stores fall behind the fold by `lag` elements or more, whole vectors.
+  SOFTFOLD_INLINE scaling_beside(const T* x, const A* e, std::int64_t n, Out* y, const Scale& scale,
+                                 std::int64_t lag = 0)
+      : e_(e), n_(n), y_(y), scale_(scale), lag_(lag) {
     const auto to = reinterpret_cast<std::uintptr_t>(y);
-    const std::uintptr_t head_bytes = (vector_bytes - to % vector_bytes) % vector_bytes;
+    const std::uintptr_t head_bytes =
+        past_caches ? (vector_bytes - to % vector_bytes) % vector_bytes : 0;
     head_ = static_cast<std::int64_t>(head_bytes / sizeof(Out));
     if (head_ >= n) {
       head_ = n;
@@ -161,7 +164,8 @@ class scaling_beside {
     const std::uintptr_t ahead =
         (to + head_bytes - reinterpret_cast<std::uintptr_t>(x)) % page_bytes;
     if (sizeof(Out) == sizeof(T) && ahead < near_bytes) {
-      lag_ = static_cast<std::int64_t>((ahead + vector_bytes - 1) / vector_bytes) * V::lanes;
+      const auto of_ahead = static_cast<std::int64_t>((ahead + vector_bytes - 1) / vector_bytes);
+      lag_ = lag > of_ahead * V::lanes ? lag : of_ahead * V::lanes;
     }
   }
 
@@ -172,7 +176,8 @@ class scaling_beside {
     }
     i += head_;
     if (n_ - i >= V::lanes) [[likely]] {
-      scale_(V::load(e_ + i)).stream(y_ + i);
+      const V result = scale_(V::load(e_ + i));
+      past_caches ? result.stream(y_ + i) : result.store(y_ + i);
     } else if (i < n_) {
       store_some(i, static_cast<int>(n_ - i));
     }
@@ -194,7 +199,7 @@ class scaling_beside {
   Out* y_;
   Scale scale_;
   std::int64_t head_;  ///< elements before the first that a vector can be streamed to
-  std::int64_t lag_ = 0;
+  std::int64_t lag_;
 };
 
 template <bool scaled, bool keep, bool group, class Source, class Beside = nothing_beside>

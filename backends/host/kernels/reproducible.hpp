@@ -31,105 +31,161 @@ class reproducible_fold {
 
  public:
   SOFTFOLD_INLINE reproducible_fold(A scale, A* kept)
-      : scale_(scale),
-        of_(scale, 0, held_exponent<A>, depth_of_terms<A>),
-        best_(-infinity<A>),
-        kept_(kept) {}
+      : scale_(scale), of_(scale, 0, held_exponent<A>), best_(-infinity<A>), kept_(kept) {}
 
   /// False if the row needs the plain way. beside(i, terms) is called for each vector before its
   /// terms are kept.
   template <class Beside>
-  SOFTFOLD_INLINE bool take(const T* x, std::int64_t n, const Beside& beside,
-                            reproducible_part& part) {
+  SOFTFOLD_INLINE bool take(const T* x, std::int64_t n, const Beside& beside) {
+    progress now{of_, limit_, best_, close_};
     std::int64_t i = 0;
     for (; i + block_columns <= n; i += block_columns) {
       const auto load = [x, i](int k) { return V::load(x + i + k * V::lanes); };
-      if (!take_block(load, x, i, block_columns, beside)) [[unlikely]] {
-        beside.finish(i);
+      if (!take_block(load, x, i, block_columns, beside, now)) [[unlikely]] {
+        beside.finish(i + block_columns);
         return false;
       }
     }
     if (i < n) {
-      const auto load = [x, i, n](int k) {
-        const std::int64_t from = i + k * V::lanes;
-        return n - from >= V::lanes ? V::load(x + from)
-               : from < n           ? V::load(x + from, static_cast<int>(n - from), V(-infinity<A>))
-                                    : V(-infinity<A>);
-      };
-      if (!take_block(load, x, i, n - i, beside)) [[unlikely]] {
-        beside.finish(i);
+      if (!take_block(load_some(x, i, n), x, i, n - i, beside, now)) [[unlikely]] {
+        beside.finish((n + V::lanes - 1) / V::lanes * V::lanes);
         return false;
       }
     }
     beside.finish((n + V::lanes - 1) / V::lanes * V::lanes);
+    best_ = now.best;
+    close_ = now.close;
+    columns_ = n;
+    return true;
+  }
+
+  /// Before all: that the largest element will be that one. False if the row needs the plain way.
+  bool expect(A largest) { return raise(largest, 0); }
+
+  // Of what was taken.
+  [[nodiscard]] SOFTFOLD_INLINE bool has_one_anchor() const { return one_anchor_; }
+  [[nodiscard]] SOFTFOLD_INLINE std::int32_t anchor() const { return anchor_; }
+  [[nodiscard]] SOFTFOLD_INLINE A largest() const { return best_.reduce_max(); }
+  /// Whether total() is exact, in the units of the kept terms.
+  [[nodiscard]] SOFTFOLD_INLINE bool is_close() const {
+    return one_anchor_ && close_.are_close(columns_);
+  }
+  [[nodiscard]] SOFTFOLD_INLINE double total() const { return close_.total().reduce_add(); }
+
+  /// False if there is a NaN.
+  SOFTFOLD_INLINE bool finish(reproducible_part& part) const {
     part = {};
-    part.largest = static_cast<double>(best_.reduce_max());
+    part.largest = static_cast<double>(largest());
     part.anchor = anchor_;
     part.one_anchor = one_anchor_;
-    return place_words<key_vector, V>::add(sums_, blocks_, part);
+    if constexpr (sizeof(A) == 4) {
+      if (one_anchor_ && close_.add_to(columns_, part)) [[likely]] {
+        return true;
+      }
+    }
+    return place_words<key_vector, V>::add(
+        sums_, static_cast<int>((columns_ + block_columns - 1) / block_columns), part);
   }
 
  private:
+  /// What a block changes and needs, apart from the members, whose address raise() has: this can be
+  /// in registers.
+  struct progress {
+    terms of;
+    V limit;
+    V best;
+    close_sums<A> close;
+  };
+
+  /// Terms are computed before it is known whether they have room at the anchor, and once more if
+  /// they have not.
   template <class Load, class Beside>
   SOFTFOLD_INLINE bool take_block(const Load& load, const T* x, std::int64_t begin,
-                                  std::int64_t count, const Beside& beside) {
-    V v[block_vectors];
-#pragma GCC unroll 8
-    for (int k = 0; k < block_vectors; ++k) {
-      if (k * V::lanes * static_cast<int>(sizeof(T)) % 64 == 0) {
-        prefetch_ahead(x + begin + k * V::lanes);
-      }
-      v[k] = load(k);
-    }
-    const V most =
-        max(max(max(v[0], v[1]), max(v[2], v[3])), max(max(v[4], v[5]), max(v[6], v[7])));
-    if (V::bits(greater(most, limit_)) != 0) [[unlikely]] {
-      if (anchor_ == no_anchor && are_near_zero(most)) {
+                                  std::int64_t count, const Beside& beside, progress& now) {
+    const auto block = static_cast<int>(begin / block_columns);
+    V sums = sums_of_block(load, x, begin, count, now.of, now.best, beside);
+    if (V::bits(greater(now.best, now.limit)) != 0) [[unlikely]] {
+      if (anchor_ == no_anchor && are_near_zero(now.best)) {
         anchor_ = 0;
         limit_ = V(limit_of(0));
-      } else if (!raise(most.reduce_max())) {
+      } else if (raise(now.best.reduce_max(), block)) {
+        sums = sums_once_more(x, begin, count);
+      } else {
         return false;
       }
+      now.limit = limit_;
+      now.of = of_;
     }
-    best_ = max(most, best_);
+    sums.store(sums_ + block * V::lanes);
+    if constexpr (sizeof(A) == 4) {
+      now.close.add(sums, sums_ + block * V::lanes);
+    }
+    return true;
+  }
+
+  template <class Load, class Beside>
+  SOFTFOLD_INLINE V sums_of_block(const Load& load, const T* x, std::int64_t begin,
+                                  std::int64_t count, const terms& of, V& best,
+                                  const Beside& beside) const {
+    V v[block_vectors];
     // Half of the block at a time: with all of it the registers would not do.
-    V half[2][block_vectors / 2];
+    constexpr int half_block = block_vectors / 2;
 #pragma GCC unroll 2
-    for (int h = 0; h < 2; ++h) {
+    for (int first = 0; first < block_vectors; first += half_block) {
+      V half[static_cast<unsigned>(half_block)];
 #pragma GCC unroll 4
-      for (int k = 0; k < block_vectors / 2; ++k) {
-        half[h][k] = of_.clamped(v[h * block_vectors / 2 + k]);
+      for (int k = 0; k < half_block; ++k) {
+        const std::int64_t at = (first + k) * V::lanes;
+        if (at * static_cast<int>(sizeof(T)) % 64 == 0) {
+          prefetch_ahead<keep>(x + begin + at);
+        }
+        half[k] = load(first + k);
+        best = max(half[k], best);
+        half[k] = of.clamped(half[k]);
       }
-      of_.replace(half[h]);
+      of.replace(half);
 #pragma GCC unroll 4
-      for (int k = 0; k < block_vectors / 2; ++k) {
-        const int number = h * block_vectors / 2 + k;
-        v[number] = half[h][k];
+      for (int k = 0; k < half_block; ++k) {
+        v[first + k] = half[k];
         if constexpr (keep) {
-          const std::int64_t at = number * V::lanes;
+          const std::int64_t at = (first + k) * V::lanes;
           if (count - at >= V::lanes) [[likely]] {
-            beside(begin + at, v[number]);
-            v[number].store(kept_ + begin + at);
+            beside(begin + at, half[k]);
+            half[k].store(kept_ + begin + at);
           } else if (count > at) {
-            beside(begin + at, v[number]);
-            v[number].store(kept_ + begin + at, static_cast<int>(count - at));
+            beside(begin + at, half[k]);
+            half[k].store(kept_ + begin + at, static_cast<int>(count - at));
           }
         }
       }
     }
-    sums_[blocks_] = sums_of_packets(v);
-    ++blocks_;
-    return true;
+    return sums_of_packets(v);
+  }
+  __attribute__((noinline)) V sums_once_more(const T* x, std::int64_t begin,
+                                             std::int64_t count) const {
+    V best(-infinity<A>);
+    return sums_of_block(load_some(x, begin, begin + count), x, begin, count, of_, best,
+                         nothing_beside{});
+  }
+
+  /// Of a block's vectors with the columns from `begin` to `end` and -infinity.
+  static SOFTFOLD_INLINE auto load_some(const T* x, std::int64_t begin, std::int64_t end) {
+    return [x, begin, end](int k) {
+      const std::int64_t from = begin + k * V::lanes;
+      return end - from >= V::lanes ? V::load(x + from)
+             : from < end ? V::load(x + from, static_cast<int>(end - from), V(-infinity<A>))
+                          : V(-infinity<A>);
+    };
   }
 
   /// Whether the anchor is 0, which the terms begin with: of most rows.
-  SOFTFOLD_INLINE bool are_near_zero(V most) const {
-    return V::bits(greater(most, V(limit_of(0)))) == 0 &&
-           V::bits(greater(most, V(limit_of(-1)))) != 0;
+  SOFTFOLD_INLINE bool are_near_zero(V best) const {
+    return V::bits(greater(best, V(limit_of(0)))) == 0 &&
+           V::bits(greater(best, V(limit_of(-1)))) != 0;
   }
 
   /// The anchor for elements up to that one.
-  __attribute__((noinline)) bool raise(A largest) {
+  __attribute__((noinline)) bool raise(A largest, int blocks) {
     const A z = scaled ? largest * scale_ : largest;
     if (!(z < definition::far_from<A>)) {
       return false;
@@ -150,14 +206,14 @@ class reproducible_fold {
       // Exact, but for what becomes too small to count.
       const double less = power_of_two(-32.0 * (anchor - anchor_));
       const V factor(static_cast<A>(less < 0x1p-126 ? 0 : less));
-      for (int i = 0; i < blocks_; ++i) {
-        sums_[i] = sums_[i] * factor;
+      for (int i = 0; i < blocks; ++i) {
+        (V::load(sums_ + i * V::lanes) * factor).store(sums_ + i * V::lanes);
       }
       anchor_ = anchor;
       one_anchor_ = false;
     }
     limit_ = V(limit_of(anchor_));
-    of_ = terms(scale_, 32.0 * anchor_, held_exponent<A>, depth_of_terms<A>);
+    of_ = terms(scale_, 32.0 * anchor_, held_exponent<A>);
     return true;
   }
   SOFTFOLD_INLINE A limit_of(std::int32_t anchor) const {
@@ -175,8 +231,9 @@ class reproducible_fold {
   V best_;
   A* kept_;
   bool one_anchor_ = true;
-  int blocks_ = 0;
-  V sums_[static_cast<unsigned>((segment_columns + block_columns - 1) / block_columns)];
+  close_sums<A> close_;
+  std::int64_t columns_ = 0;
+  alignas(64) A sums_[static_cast<unsigned>(segment_columns / definition::packet_columns)];
 };
 
 /// Whether a term as the fold holds it tells each probability that is not 0. One of f64 does not
@@ -190,10 +247,9 @@ SOFTFOLD_INLINE bool fold_reproducibly(const void* x, std::int64_t n, double sca
   using A = arithmetic_t<T>;
   const T* const in = static_cast<const T*>(x);
   A* const to = static_cast<A*>(kept);
-  if (scale == 1) {
-    return reproducible_fold<T, false, keep>(A{1}, to).take(in, n, beside, *part);
-  }
-  return reproducible_fold<T, true, keep>(static_cast<A>(scale), to).take(in, n, beside, *part);
+  const auto take = [&](auto&& fold) { return fold.take(in, n, beside) && fold.finish(*part); };
+  return scale == 1 ? take(reproducible_fold<T, false, keep>(A{1}, to))
+                    : take(reproducible_fold<T, true, keep>(static_cast<A>(scale), to));
 }
 
 template <class T>
@@ -226,15 +282,12 @@ struct reproducible_output {
   using A = arithmetic_t<T>;
   using V = vec<A>;
 
-  /// Powers below the largest element's from which on probabilities are 0.
-  static constexpr int depth = sizeof(A) == 4 ? 165 : 1084;
-
   template <bool scaled>
   static SOFTFOLD_INLINE void softmax_of(const T* x, std::int64_t n, const reproducible_row& row,
                                          destination y) {
     const reproducible_terms<A, scaled> of(
         static_cast<A>(row.scale), row.n,
-        definition::bias_of<A> + definition::row_total<A>::spare_power, depth);
+        definition::bias_of<A> + definition::row_total<A>::spare_power);
     const V high(static_cast<A>(row.high));
     const V low(static_cast<A>(row.low));
     map_elements(x, n, static_cast<Out*>(y.data), y.stream, [&](V v) {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Reproducible rows that kernels/table.hpp calls short, as many at a time as a vector
-/// has lanes, or as have room for their terms in the first-level cache: what a row's digits become
-/// is computed for all of them at once, a lane for each.
+/// Reproducible rows that kernels/table.hpp calls short, as many at a time as a vector has lanes:
+/// what a row's sum becomes is computed for all of them at once, a lane for each. Softmax's longer
+/// ones are kernels/reproducible_behind.hpp's.
 ///
-/// Only rows near zero, whose anchor is 0 and whose sums have digits of its place and the next one;
-/// the others are left to the caller.
+/// Only rows near zero, whose anchor is 0; the others are left to the caller.
 #pragma once
 
 #include <backends/host/kernels/lanes.hpp>
 #include <backends/host/kernels/reproducible.hpp>
+#include <backends/host/kernels/reproducible_behind.hpp>
 #include <backends/host/kernels/short_rows.hpp>
 #include <backends/host/kernels/vector_logarithm.hpp>
 
@@ -45,19 +45,13 @@ class reproducible_short_rows {
   using V = vec<float>;
   using D = vec<double>;
   using words = float_words<float>::type;
-  struct keys {
-    static constexpr int lanes = D::lanes;
-    key_vector v;
-  };
   static constexpr auto at_once = static_cast<unsigned>(V::lanes);
   static constexpr auto half = static_cast<unsigned>(D::lanes);
   static constexpr std::int64_t block_columns = block_vectors * V::lanes;
   static constexpr bool keeps = result == short_result::softmax;
-  /// Terms that are kept: of as many rows as there are lanes, or of at least four.
-  static constexpr std::int64_t kept_terms =
-      V::lanes * std::max(short_row_vectors * V::lanes, 4 * short_reproducible_row_vectors);
-  /// A packet's digits in a word are below 2^55, and so many packets' below 2^64.
-  static_assert(short_reproducible_sum_vectors * V::lanes <= 512 * 8);
+  static constexpr std::int64_t kept_terms = at_once * short_row_vectors * V::lanes;
+  static constexpr auto most_sums =
+      static_cast<unsigned>(short_reproducible_sum_vectors / block_vectors * V::lanes);
 
  public:
   explicit SOFTFOLD_INLINE reproducible_short_rows(const short_rows& rows)
@@ -65,26 +59,22 @@ class reproducible_short_rows {
         scale_(static_cast<float>(rows.scale)),
         highest_(highest_element<float, scaled>(0, static_cast<float>(rows.scale))),
         lowest_(highest_element<float, scaled>(-1, static_cast<float>(rows.scale))),
-        of_(static_cast<float>(rows.scale), 0, held_exponent<float>, depth_of_terms<float>),
+        of_(static_cast<float>(rows.scale), 0, held_exponent<float>),
         kept_columns_((rows.cols + block_columns - 1) / block_columns * block_columns) {}
 
   /// Rows at once.
-  [[nodiscard]] SOFTFOLD_INLINE std::int64_t step() const {
-    const std::int64_t room = kept_terms / kept_columns_;
-    return keeps && room < V::lanes ? room : V::lanes;
-  }
+  static constexpr std::int64_t step = V::lanes;
 
-  /// A bit for each of the step() rows from `first` on that is left.
+  /// A bit for each of the `step` rows from `first` on that is left.
   SOFTFOLD_INLINE unsigned write(std::int64_t first) {
-    const std::int64_t rest = rows_.rows - first;
-    const int count = static_cast<int>(rest < step() ? rest : step());
+    const int count = static_cast<int>(std::min(rows_.rows - first, step));
     unsigned done = 0;
     for (int i = 0; i < count; ++i) {
       done |= fold(row(first + i), static_cast<unsigned>(i)) ? 1U << i : 0U;
     }
     for (auto i = static_cast<unsigned>(count); i < at_once; ++i) {  // lanes without a row
       best_[i] = V(0.0F);
-      upper_[i].v = lower_[i].v = key_vector{} + 1U;
+      totals_[i] = D(1.0);
     }
     find_numbers();
     for (unsigned to_write = done; to_write != 0; to_write &= to_write - 1) {
@@ -102,11 +92,10 @@ class reproducible_short_rows {
   /// Whether it is such a row.
   SOFTFOLD_INLINE bool fold(const T* x, unsigned number) {
     const std::int64_t n = rows_.cols;
-    const key_vector upper_end = key_vector{} + 32U * 6U;
     V best(-infinity<float>);
-    key_vector upper{};
-    key_vector lower{};
-    words extraordinary{};
+    close_sums<float> close;
+    alignas(64) float stored[most_sums];
+    float* to = stored;
     for (std::int64_t begin = 0; begin < n; begin += block_columns) {
       V v[block_vectors];
 #pragma GCC unroll 8
@@ -123,17 +112,31 @@ class reproducible_short_rows {
         }
       }
       const V sums = sums_of_packets(v);
-      add_digits_of(sums, upper_end, upper, lower);
-      const words bits = reinterpret_cast<words>(sums.v);
-      extraordinary |= (bits >= 0x70000000U) | (bits - 0x30000000U < 0x20000000U);
+      sums.store(to);
+      close.add(sums, to);
+      to += V::lanes;
     }
     best_[number] = best;
-    upper_[number].v = upper;
-    lower_[number].v = lower - (upper << 32);
-    V other;
-    other.v = reinterpret_cast<decltype(other.v)>(extraordinary & 0x3f800000U);
-    return V::bits(greater(best, highest_)) == 0 && V::bits(greater(best, lowest_)) != 0 &&
-           V::bits(greater(other, V(0.0F))) == 0;
+    totals_[number] = close.total();
+    if (V::bits(greater(best, highest_)) != 0 || V::bits(greater(best, lowest_)) == 0) {
+      return false;
+    }
+    return close.are_close(n) ||
+           total_of_words(stored, static_cast<int>((to - stored) / V::lanes), totals_[number]);
+  }
+
+  /// The total of sums that are not close, in the units of terms that are held. False if there is a
+  /// NaN.
+  static __attribute__((noinline)) bool total_of_words(const float* sums, int count, D& total) {
+    reproducible_part part;
+    if (!place_words<key_vector, V>::add(sums, count, part)) {
+      return false;
+    }
+    constexpr double unit = 0x1p65;
+    static_assert(definition::format<float>::raised == 65);
+    alignas(64) double lanes[half] = {sum_of_part<float>(part).over(0) * unit};
+    total = D::load(lanes);
+    return true;
   }
 
   /// The terms of so many vectors from a column on.
@@ -168,63 +171,64 @@ class reproducible_short_rows {
     const V z = scaled ? largest * scale_ : largest;
     const V lost = scaled ? product_error(largest, scale_, z) : V(0.0F);
     const V n = fused(z, V(format::log2_e), V(format::magic)) - V(format::magic);
-    const V p = exponential_of_rest(fused(n, V(-format::ln2), z) + lost);
     // A kept term is p 2^(n - raised), and wanted as p 2^(n - n of the largest + spare_power).
     constexpr int power = definition::row_total<float>::spare_power - format::raised;
     power_of_low_bits(V(format::magic + static_cast<float>(definition::bias_of<float> + power)) - n)
         .store(powers_);
-    alignas(64) float z_of[at_once];
-    alignas(64) float lost_of[at_once];
     alignas(64) float n_of[at_once];
-    alignas(64) float p_of[at_once];
-    z.store(z_of);
-    lost.store(lost_of);
     n.store(n_of);
-    p.store(p_of);
+    D whole[2];
 #pragma GCC unroll 2
     for (unsigned h = 0; h < 2; ++h) {
-      const unsigned first = h * half;
-      const auto sum = [](keys a, keys b) { return keys{a.v + b.v}; };
-      D upper, lower;
-      upper.v = __builtin_convertvector(across_from(upper_ + first, sum).v, decltype(upper.v));
-      lower.v = __builtin_convertvector(across_from(lower_ + first, sum).v, decltype(lower.v));
-      constexpr double bias = 1023 - format::digits;
-      const D scaling =
-          power_of_low_bits(D(definition::format<double>::magic + bias) - D::load(n_of + first));
-      const D whole = fused(lower, D(0x1p-32), upper) * scaling;
-      D inverse, ratio;
-      inverse.v = D(1.0).v / whole.v;
-      inverse = inverse * D(0x1p-64);
-      ratio.v = whole.v / D::load(p_of + first).v;
-      const D log = (D::load(z_of + first) + D::load(lost_of + first)) + natural_logs(ratio);
-      store_in_two(inverse, high_ + first, low_ + first);
-      store_in_two(log, log_high_ + first, log_low_ + first);
-    }
-  }
-  template <class F>
-  static SOFTFOLD_INLINE keys across_from(const keys* rows, const F& f) {
-    keys of[half];
+      D totals[half];
 #pragma GCC unroll 8
-    for (unsigned i = 0; i < half; ++i) {
-      of[i] = rows[i];
+      for (unsigned i = 0; i < half; ++i) {
+        totals[i] = totals_[h * half + i];
+      }
+      constexpr double bias = 1023 - format::raised;
+      whole[h] =
+          across(totals, [](D a, D b) { return a + b; }) *
+          power_of_low_bits(D(definition::format<double>::magic + bias) - D::load(n_of + h * half));
     }
-    return across(of, f);
+    if constexpr (keeps) {
+#pragma GCC unroll 2
+      for (unsigned h = 0; h < 2; ++h) {
+        D inverse;
+        inverse.v = D(1.0).v / whole[h].v;
+        store_in_two(inverse * D(0x1p-64), h * half);
+      }
+    } else {
+      alignas(64) float z_of[at_once];
+      alignas(64) float lost_of[at_once];
+      alignas(64) float p_of[at_once];
+      z.store(z_of);
+      lost.store(lost_of);
+      exponential_of_rest(fused(n, V(-format::ln2), z) + lost).store(p_of);
+#pragma GCC unroll 2
+      for (unsigned h = 0; h < 2; ++h) {
+        const unsigned first = h * half;
+        D ratio;
+        ratio.v = whole[h].v / D::load(p_of + first).v;
+        store_in_two((D::load(z_of + first) + D::load(lost_of + first)) + natural_logs(ratio),
+                     first);
+      }
+    }
   }
   /// As a number of f32 and what it lacks.
-  static SOFTFOLD_INLINE void store_in_two(D x, float* high, float* low) {
+  SOFTFOLD_INLINE void store_in_two(D x, unsigned first) {
     typedef float floats __attribute__((vector_size(4 * vec<double>::lanes)));
     const auto upper = __builtin_convertvector(x.v, floats);
     D back;
     back.v = __builtin_convertvector(upper, decltype(back.v));
     const auto rest = __builtin_convertvector((x - back).v, floats);
-    __builtin_memcpy(high, &upper, sizeof upper);
-    __builtin_memcpy(low, &rest, sizeof rest);
+    __builtin_memcpy(high_ + first, &upper, sizeof upper);
+    __builtin_memcpy(low_ + first, &rest, sizeof rest);
   }
 
   SOFTFOLD_INLINE void write_row(std::int64_t r, unsigned i) const {
     Out* const y = static_cast<Out*>(rows_.y) + r * rows_.y_stride;
     if constexpr (result == short_result::logsumexp) {
-      *y = log_high_[i];
+      *y = high_[i];
     } else if (rows_.stream) {
       write_past_caches(row(r), i, y);
     } else {
@@ -241,7 +245,7 @@ class reproducible_short_rows {
       reproducible_output<T, Out>::scaled(kept_ + i * kept_columns_, rows_.cols, &scaling, y);
     } else {
       const reproducible_row known = {
-          .scale = rows_.scale, .log_high = log_high_[i], .log_low = log_low_[i]};
+          .scale = rows_.scale, .log_high = high_[i], .log_low = low_[i]};
       reproducible_output<T, Out>::log_softmax(x, rows_.cols, &known, y);
     }
   }
@@ -250,22 +254,26 @@ class reproducible_short_rows {
   V scale_, highest_, lowest_;
   reproducible_terms<float, scaled> of_;
   V best_[at_once];
-  keys upper_[at_once];
-  keys lower_[at_once];
+  D totals_[at_once];  ///< whose lanes add up to a row's
   alignas(64) float powers_[at_once];
+  /// 1 over the sum, or its logarithm.
   alignas(64) float high_[at_once];
   alignas(64) float low_[at_once];
-  alignas(64) float log_high_[at_once];
-  alignas(64) float log_low_[at_once];
   std::int64_t kept_columns_;
   alignas(64) float kept_[keeps ? kept_terms : 1];
 };
 
 template <class T, class Out, short_result result, bool scaled>
 std::uint64_t reproducible_short_rows_of(const short_rows& rows) {
-  reproducible_short_rows<T, Out, result, scaled> writer(rows);
+  using writer_type = reproducible_short_rows<T, Out, result, scaled>;
+  if constexpr (result == short_result::softmax) {
+    if (rows.cols > short_row_vectors * vec<float>::lanes) {
+      return reproducible_rows_behind_of<T, Out, scaled>(rows);
+    }
+  }
+  writer_type writer(rows);
   std::uint64_t left = 0;
-  for (std::int64_t r = 0; r < rows.rows; r += writer.step()) {
+  for (std::int64_t r = 0; r < rows.rows; r += writer_type::step) {
     left |= std::uint64_t{writer.write(r)} << r;
   }
   return left;

@@ -17,11 +17,9 @@ namespace {
 
 namespace definition = core::reproducible;
 
-/// What is so many powers below the anchor is of no account: each of three levels of additions
-/// loses as many powers as a fraction has, below the lowest word's unit.
-template <class A>
-inline constexpr int depth_of_terms = sizeof(A) == 4 ? 190 : 320;
-/// The biased exponent of a held term at the anchor's place.
+/// The biased exponent of a held term at the anchor's place. What is as many powers below it is of
+/// no account: each of three levels of additions loses as many powers as a fraction has, below the
+/// lowest word's unit.
 template <class A>
 inline constexpr int held_exponent = definition::bias_of<A> + definition::format<A>::raised;
 
@@ -99,15 +97,16 @@ SOFTFOLD_INLINE vec<A> exponential_of_rest(vec<A> r) {
   return p[0];
 }
 
-/// p 2^n of each element: n is less `base`, and no lower than `depth` below 0.
+/// p 2^n of each element: n is less `base`. `raised` is the biased exponent of n = 0, and what is
+/// as many powers below is 0.
 template <class A, bool scaled>
 struct reproducible_terms {
   using V = vec<A>;
   V scale, lowest, magic;
 
-  SOFTFOLD_INLINE reproducible_terms(A s, double base, int raised, int depth)
+  SOFTFOLD_INLINE reproducible_terms(A s, double base, int raised)
       : scale(s), lowest(A{0}), magic(A{0}) {
-    const double least = (base - depth + 0.5) * ln2_of_limits;
+    const double least = (base - raised) * ln2_of_limits;
     lowest = V(static_cast<A>(scaled ? least / static_cast<double>(s) : least));
     magic = V(static_cast<A>(static_cast<double>(definition::format<A>::magic) + raised - base));
   }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <backends/host/kernels/elements.hpp>
+#include <backends/host/kernels/fold.hpp>
 #include <backends/host/kernels/lanes.hpp>
 #include <backends/host/kernels/reproducible_terms.hpp>
 #include <backends/host/kernels/table.hpp>
@@ -12,12 +13,84 @@
 #include <core/exact_state.hpp>
 #include <core/reproducible.hpp>
 
+#include <bit>
 #include <cstdint>
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
 namespace host {
 namespace {
+
+/// The largest lane.
+template <int lanes, class Words, int flip = lanes / 2>
+SOFTFOLD_INLINE std::uint32_t largest_lane(Words w) {
+  if constexpr (flip == 0) {
+    return w[0];
+  } else {
+    Words other;
+    exchange_lanes<lanes, flip>(w, other);
+    return largest_lane<lanes, Words, flip / 2>(w > other ? w : other);
+  }
+}
+
+/// Sums of packets whose powers are close to each other, as those of most rows are: numbers of f64
+/// that add up exactly.
+template <class A>
+struct close_sums {};
+template <>
+class close_sums<float> {
+  using V = vec<float>;
+  using D = vec<double>;
+  using words = float_words<float>::type;
+
+ public:
+  /// The sums are also in memory, from where they become f64 on the way.
+  SOFTFOLD_INLINE void add(V sums, const float* stored) {
+    total_[0] = total_[0] + D::load(stored);
+    total_[1] = total_[1] + D::load(stored + D::lanes);
+    const words bits = reinterpret_cast<words>(sums.v);
+    const words others = bits - 1U;  // 0, which adds nothing, becomes the largest
+    highest_ = bits > highest_ ? bits : highest_;
+    lowest_ = others < lowest_ ? others : lowest_;
+  }
+
+  /// Lanes, whose sum is exact, too, if are_close().
+  [[nodiscard]] SOFTFOLD_INLINE D total() const { return total_[0] + total_[1]; }
+
+  /// Whether all sums of that many columns have room in a fraction. Not if there is a NaN, whatever
+  /// its sign, or none above 0.
+  [[nodiscard]] SOFTFOLD_INLINE bool are_close(std::int64_t columns) const {
+    const auto packets = static_cast<std::uint64_t>(columns / definition::packet_columns);
+    const auto powers = static_cast<int>((highest() >> 23) - (lowest() >> 23));
+    return highest() - 0x30000000U < 0x40000000U &&
+           24 + powers + static_cast<int>(std::bit_width(packets)) <= 53;
+  }
+
+  /// To the word of their place. False if they are not close, or of several places.
+  SOFTFOLD_INLINE bool add_to(std::int64_t columns, reproducible_part& part) const {
+    const std::uint32_t place = highest() >> 28;
+    if (!are_close(columns) || lowest() >> 28 != place) {
+      return false;
+    }
+    const double word = total().reduce_add() * power_of_two(150 - 32.0 * place);
+    const auto upper = static_cast<std::uint64_t>(word * 0x1p-32);
+    part.high[6 - place] = upper;
+    part.low[6 - place] = static_cast<std::uint64_t>(word - static_cast<double>(upper) * 0x1p32);
+    return true;
+  }
+
+ private:
+  [[nodiscard]] SOFTFOLD_INLINE std::uint32_t highest() const {
+    return largest_lane<V::lanes>(highest_);
+  }
+  [[nodiscard]] SOFTFOLD_INLINE std::uint32_t lowest() const {
+    return ~largest_lane<V::lanes>(~lowest_) + 1;
+  }
+
+  D total_[2] = {D(0.0), D(0.0)};
+  words highest_{};
+  words lowest_ = ~words{};
+};
 
 /// What the sums of packets that are held relative to an anchor add to the words of its place and
 /// of those below. False if there is a NaN.
@@ -48,7 +121,7 @@ struct place_words<Keys, vec<float>> {
   using words = float_words<float>::type;
   static constexpr int lanes = static_cast<int>(sizeof(Keys) / 8);
 
-  static SOFTFOLD_INLINE bool add(const V* sums, int count, reproducible_part& part) {
+  static SOFTFOLD_INLINE bool add(const float* sums, int count, reproducible_part& part) {
     Keys above{};
     words highest{};
     words lowest = ~words{};
@@ -57,8 +130,9 @@ struct place_words<Keys, vec<float>> {
       Keys lower{};
       const Keys upper_end = Keys{} + 32U * static_cast<unsigned>(place);
       for (int i = 0; i < count; ++i) {
-        add_digits_of(sums[i], upper_end, upper, lower);
-        const words bits = reinterpret_cast<words>(sums[i].v);
+        const V of = V::load(sums + i * V::lanes);
+        add_digits_of(of, upper_end, upper, lower);
+        const words bits = reinterpret_cast<words>(of.v);
         const words from_lower = bits - 0x30000000U;
         highest = bits > highest ? bits : highest;
         lowest = from_lower < lowest ? from_lower : lowest;
@@ -70,10 +144,11 @@ struct place_words<Keys, vec<float>> {
       part.high[6 - place] = sum_of_lanes(upper >> 32);
       part.low[7 - place] = sum_of_lanes(lower & 0xffffffffU);
       part.high[7 - place] = sum_of_lanes(lower >> 32);
-      if (largest_of(highest) >= 0x70000000U) {  // of a NaN, whatever its sign
+      if (largest_lane<V::lanes>(highest) >= 0x70000000U) {  // of a NaN, whatever its sign
         return false;
       }
-      if (~largest_of(~lowest) >= 0x20000000U) [[likely]] {  // nothing of places 4 and 3
+      if (~largest_lane<V::lanes>(~lowest) >= 0x20000000U)
+          [[likely]] {  // nothing of places 4 and 3
         break;
       }
     }
@@ -91,16 +166,6 @@ struct place_words<Keys, vec<float>> {
       return sum_of_lanes<flip / 2>(k + other);
     }
   }
-  template <int flip = V::lanes / 2>
-  static SOFTFOLD_INLINE std::uint32_t largest_of(words w) {
-    if constexpr (flip == 0) {
-      return w[0];
-    } else {
-      words other;
-      exchange_lanes<V::lanes, flip>(w, other);
-      return largest_of<flip / 2>(w > other ? w : other);
-    }
-  }
 };
 
 /// The anchor's place is 32. A sum has digits of three places, each below 2^32.
@@ -108,11 +173,11 @@ template <class Keys>
 struct place_words<Keys, vec<double>> {
   static constexpr int lanes = static_cast<int>(sizeof(Keys) / 8);
 
-  static SOFTFOLD_INLINE bool add(const vec<double>* sums, int count, reproducible_part& part) {
+  static SOFTFOLD_INLINE bool add(const double* sums, int count, reproducible_part& part) {
     Keys highest{};
     Keys all[5] = {};
     for (int i = 0; i < count; ++i) {
-      const Keys bits = reinterpret_cast<Keys>(sums[i].v);
+      const Keys bits = reinterpret_cast<Keys>(vec<double>::load(sums + i * lanes).v);
       const Keys factor = (bits & 0xfffffffffffffU) | 0x10000000000000U;
       const Keys power = bits >> 52;
       highest = bits > highest ? bits : highest;
@@ -161,13 +226,10 @@ SOFTFOLD_INLINE bool add_digits(double sum, reproducible_part& part) {
 }
 template <class A>
 struct place_words_by_one {
-  static SOFTFOLD_INLINE bool add(const vec<A>* sums, int count, reproducible_part& part) {
+  static SOFTFOLD_INLINE bool add(const A* sums, int count, reproducible_part& part) {
     bool ordinary = true;
-    for (int i = 0; i < count; ++i) {
-      for (int lane = 0; lane < vec<A>::lanes; ++lane) {
-        const A one = sums[i].v[lane];
-        ordinary = add_digits(one, part) && ordinary;
-      }
+    for (int i = 0; i < count * vec<A>::lanes; ++i) {
+      ordinary = add_digits(sums[i], part) && ordinary;
     }
     return ordinary;
   }

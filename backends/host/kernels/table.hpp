@@ -81,9 +81,10 @@ inline constexpr std::int64_t segment_columns = 8192;
 
 /// Rows of at most this many vectors are short: one kernel call works on many.
 inline constexpr int short_row_vectors = 16;
-/// The same of reproducible rows, of which more is computed once a row; and of their logsumexp, of
-/// which nothing is kept.
+/// The same of reproducible rows, of which more is computed once a row: of their log-softmax; of
+/// softmax, whose terms are kept; and of logsumexp, of which nothing is.
 inline constexpr int short_reproducible_row_vectors = 64;
+inline constexpr int short_reproducible_softmax_vectors = 256;
 inline constexpr int short_reproducible_sum_vectors = 256;
 
 /// A group is `group_vectors` consecutive vectors; its maxima, one per lane, are what top-k

@@ -147,10 +147,6 @@ plan choose_plan(const shape& problem, const machine& caches, int threads,
   const second_look look = look_of(forced, keep, second_looks[where][keep]);
   chosen.second = look.second;
   chosen.stream = look.stream;
-  if (chosen.second == second_pass::scale_behind && cols > short_row_vectors * lanes &&
-      problem.output_bytes == problem.arithmetic_bytes) {
-    chosen.short_rows = false;  // so many bytes are better stored along with the next row's loads
-  }
   return chosen;
 }
 

@@ -31,7 +31,7 @@ struct softmax_job {
     shape s = from.shape_to(static_cast<std::int64_t>(size_of(y.type)));
     s.in_place = from.x.data == y.data;
     s.keeps = !log && from.kernels.computed == dtype::f32;
-    s.short_vectors = short_reproducible_row_vectors;
+    s.short_vectors = log ? short_reproducible_row_vectors : short_reproducible_softmax_vectors;
     return s;
   }
 
