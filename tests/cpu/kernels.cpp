@@ -62,9 +62,9 @@ TEST_CASE("fold: maximum, sum and kept exponentials at every length") {
       segment_state grouping;
       std::vector<float> kept(static_cast<std::size_t>(n) + 16, -1.0F);
       std::vector<float> groups(segment_columns, -1.0F);
-      REQUIRE(kernels.fold(x.data(), n, 1, nullptr, nullptr, &plain));
-      REQUIRE(kernels.fold(x.data(), n, 1, kept.data(), nullptr, &keeping));
-      REQUIRE(kernels.fold(x.data(), n, 1, nullptr, groups.data(), &grouping));
+      REQUIRE(kernels.fold(x.data(), n, 1, {}, nullptr, &plain));
+      REQUIRE(kernels.fold(x.data(), n, 1, {kept.data(), n % 2 == 0}, nullptr, &keeping));
+      REQUIRE(kernels.fold(x.data(), n, 1, {}, groups.data(), &grouping));
       CHECK(plain.max == static_cast<double>(*std::max_element(x.begin(), x.begin() + n)));
       CHECK(plain.sum == doctest::Approx(exact_sum(x, n, plain.origin)).epsilon(1e-6));
       // All three give the same bits, and so do kept and recomputed exponentials.
@@ -93,7 +93,7 @@ TEST_CASE("fold: the origin is the first block's, whatever its first elements sa
         const input_kernels& kernels = table->input[input_f32];
         segment_state state;
         std::vector<float> kept(n);
-        REQUIRE(kernels.fold(x.data(), n, 1, kept.data(), nullptr, &state));
+        REQUIRE(kernels.fold(x.data(), n, 1, {kept.data(), true}, nullptr, &state));
         const double exponent = state.max * 1.4426950408889634;
         CHECK(state.origin == 64 * std::floor((exponent - origin_margin) / 64));
         CHECK(state.one_origin);
@@ -105,7 +105,7 @@ TEST_CASE("fold: the origin is the first block's, whatever its first elements sa
         segment_state grouping;
         std::vector<float> groups(segment_columns, -1.0F);
         std::vector<float> maxima(segment_columns, -1.0F);
-        REQUIRE(kernels.fold(x.data(), n, 1, nullptr, groups.data(), &grouping));
+        REQUIRE(kernels.fold(x.data(), n, 1, {}, groups.data(), &grouping));
         REQUIRE(kernels.group_maxima(x.data(), n, maxima.data()));
         CHECK(std::memcmp(&state.sum, &grouping.sum, sizeof(double)) == 0);
         CHECK(groups == maxima);
@@ -153,7 +153,7 @@ TEST_CASE("fold refuses NaN, +infinity and far rows, wherever they are") {
           std::vector<float> x = normal(static_cast<std::size_t>(n), 1, 0, 3);
           x[static_cast<std::size_t>(at)] = bad;
           segment_state state;
-          CHECK_FALSE(kernels.fold(x.data(), n, 1, nullptr, nullptr, &state));
+          CHECK_FALSE(kernels.fold(x.data(), n, 1, {}, nullptr, &state));
           row_extremes extremes;
           kernels.extremes(x.data(), n, &extremes);
           CHECK(extremes.has_nan == std::isnan(bad));
@@ -173,7 +173,7 @@ TEST_CASE("fold follows a row that rises through many origins") {
   for (const kernel_table* table : each_isa()) {
     CAPTURE(std::string(table->isa));
     segment_state state;
-    REQUIRE(table->input[input_f32].fold(x.data(), segment_columns, 1, nullptr, nullptr, &state));
+    REQUIRE(table->input[input_f32].fold(x.data(), segment_columns, 1, {}, nullptr, &state));
     CHECK_FALSE(state.one_origin);
     CHECK(state.sum == doctest::Approx(exact_sum(x, segment_columns, state.origin)).epsilon(1e-6));
   }
@@ -266,10 +266,10 @@ TEST_CASE("a fold that streams another row's results: the bits of doing one afte
           std::vector<float> kept_along(count, -1.0F);
           std::vector<float> y(10000, -1.0F);
           std::vector<float> y_along(10000, -1.0F);
-          const bool folded = input.fold(in.data(), n, 1, kept.data(), nullptr, &plain);
+          const bool folded = input.fold(in.data(), n, 1, {kept.data()}, nullptr, &plain);
           output.scaled(e.data(), n, 0.75, {y.data() + offset, true});
-          CHECK(output.fold_and_stream(in.data(), n, 1, kept_along.data(), &along, e.data(), 0.75,
-                                       y_along.data() + offset) == folded);
+          CHECK(output.fold_and_stream(in.data(), n, 1, {kept_along.data(), true}, &along, e.data(),
+                                       0.75, y_along.data() + offset) == folded);
           CHECK(folded == (last == 0.0F || last == 40.0F));
           CHECK(y == y_along);
           if (folded) {

@@ -40,7 +40,7 @@ struct fold_kind {
     const std::vector<T> x = elements(row, part);
     segment_state s{.max = -std::numeric_limits<double>::infinity()};
     const auto n = static_cast<std::int64_t>(x.size());
-    if (n > 0 && !kernels().input.fold(x.data(), n, scale, nullptr, nullptr, &s)) {
+    if (n > 0 && !kernels().input.fold(x.data(), n, scale, {}, nullptr, &s)) {
       return {};
     }
     return segment_monoid::of(s);

@@ -11,15 +11,14 @@ namespace host {
 namespace {
 
 /// Asks for the line some pages after p, which memory takes as long to bring as the arithmetic up
-/// to it takes: where results are stored, too, as far as the second-level cache, as what waits for
-/// memory would fill the buffers of the first (measured: docs/notes.md). Past the end of memory
-/// this does nothing.
-template <bool stores = false, class T>
+/// to it takes (measured: docs/notes.md). Past the end of memory this does nothing. `to_l2`: no
+/// nearer than the second-level cache; see kept_row.
+template <bool to_l2 = false, class T>
 SOFTFOLD_INLINE void prefetch_ahead(const T* p) {
   constexpr std::uintptr_t ahead_bytes = 3 * 4096;
   const auto* const ahead =
       reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(p) + ahead_bytes);
-  stores ? prefetch_l2(ahead) : prefetch(ahead);
+  to_l2 ? prefetch_l2(ahead) : prefetch(ahead);
 }
 
 /// body(vector, slot) for each vector of x[0, n), the last one filled up with `rest`. slot
@@ -60,7 +59,7 @@ SOFTFOLD_INLINE void store_head(vec<arithmetic_t<Out>> v, Out* y, std::int64_t c
 }
 
 /// What a loop loads: the elements of a row.
-template <class T>
+template <class T, bool to_l2 = false>
 struct one_row {
   using A = arithmetic_t<T>;
   using V = vec<A>;
@@ -72,10 +71,7 @@ struct one_row {
   SOFTFOLD_INLINE V load(std::int64_t i, int count, A rest = 0) const {
     return V::load(x + i, count, V(rest));
   }
-  template <bool stores>
-  SOFTFOLD_INLINE void prefetch_ahead_of(std::int64_t i) const {
-    prefetch_ahead<stores>(x + i);
-  }
+  SOFTFOLD_INLINE void prefetch_ahead_of(std::int64_t i) const { prefetch_ahead<to_l2>(x + i); }
 };
 
 /// The same of two rows, whose elements of one column go together.

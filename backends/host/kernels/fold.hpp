@@ -70,7 +70,7 @@ SOFTFOLD_INLINE block_state<typename Source::A> fold_block(const Source& from, s
   V best[2] = {none, none};
   V sums[4] = {V(A{0}), V(A{0}), V(A{0}), V(A{0})};
   const auto take = [&](V v, std::int64_t i, int slot, V& largest) {
-    from.template prefetch_ahead_of<keep>(i);
+    from.prefetch_ahead_of(i);
     largest = max(v, largest);
     const V e = f.exp(v);
     beside(i, e);
@@ -270,29 +270,37 @@ bool fold_segment(const Source& x, std::int64_t n, double scale, typename Source
   return state->sum < static_cast<double>(infinity<float>);
 }
 
+template <bool scaled, class T, class Beside>
+bool fold_and_keep(const T* x, std::int64_t n, double scale, kept_row kept, segment_state* state,
+                   const Beside& beside) {
+  auto* const to = static_cast<arithmetic_t<T>*>(kept.to);
+  return kept.is_little ? fold_segment<scaled, true, false>(one_row<T, true>{x}, n, scale, to,
+                                                            nullptr, state, beside)
+                        : fold_segment<scaled, true, false>(one_row<T>{x}, n, scale, to, nullptr,
+                                                            state, beside);
+}
+
 template <class T>
 struct fold_kernels {
   using A = arithmetic_t<T>;
 
   template <bool scaled>
-  static bool fold_scaled(const T* x, std::int64_t n, double scale, A* kept, A* groups,
+  static bool fold_scaled(const T* x, std::int64_t n, double scale, kept_row kept, A* groups,
                           segment_state* state) {
     if (groups != nullptr) {
       return fold_segment<scaled, false, true>(one_row<T>{x}, n, scale, nullptr, groups, state);
     }
-    if (kept != nullptr) {
-      return fold_segment<scaled, true, false>(one_row<T>{x}, n, scale, kept, nullptr, state);
+    if (kept.to != nullptr) {
+      return fold_and_keep<scaled>(x, n, scale, kept, state, nothing_beside{});
     }
     return fold_segment<scaled, false, false>(one_row<T>{x}, n, scale, nullptr, nullptr, state);
   }
 
-  static bool fold(const void* x, std::int64_t n, double scale, void* kept, void* groups,
+  static bool fold(const void* x, std::int64_t n, double scale, kept_row kept, void* groups,
                    segment_state* state) {
     const T* in = static_cast<const T*>(x);
-    return scale == 1 ? fold_scaled<false>(in, n, scale, static_cast<A*>(kept),
-                                           static_cast<A*>(groups), state)
-                      : fold_scaled<true>(in, n, scale, static_cast<A*>(kept),
-                                          static_cast<A*>(groups), state);
+    return scale == 1 ? fold_scaled<false>(in, n, scale, kept, static_cast<A*>(groups), state)
+                      : fold_scaled<true>(in, n, scale, kept, static_cast<A*>(groups), state);
   }
 
   static void extremes(const void* x, std::int64_t n, row_extremes* result) {

@@ -50,16 +50,13 @@ struct row_output {
                  [&](V v) { return v * r; });
   }
 
-  static bool fold_and_stream(const void* x, std::int64_t n, double scale, void* kept,
+  static bool fold_and_stream(const void* x, std::int64_t n, double scale, kept_row kept,
                               segment_state* state, const void* e, double factor, void* y) {
     const T* const in = static_cast<const T*>(x);
-    A* const to = static_cast<A*>(kept);
     const scaling_beside<T, Out> other(in, static_cast<const A*>(e), n, static_cast<Out*>(y),
                                        by_factor<A>(factor));
-    return scale == 1 ? fold_segment<false, true, false>(one_row<T>{in}, n, scale, to, nullptr,
-                                                         state, other)
-                      : fold_segment<true, true, false>(one_row<T>{in}, n, scale, to, nullptr,
-                                                        state, other);
+    return scale == 1 ? fold_and_keep<false>(in, n, scale, kept, state, other)
+                      : fold_and_keep<true>(in, n, scale, kept, state, other);
   }
 };
 

@@ -22,7 +22,8 @@ inline namespace SOFTFOLD_BACKEND {
 namespace host {
 namespace {
 
-template <class T, bool scaled, bool keep>
+/// `to_l2`: see kept_row.
+template <class T, bool scaled, bool keep, bool to_l2>
 class reproducible_fold {
   using A = arithmetic_t<T>;
   using V = vec<A>;
@@ -137,7 +138,7 @@ class reproducible_fold {
       for (int k = 0; k < half_block; ++k) {
         const std::int64_t at = (first + k) * V::lanes;
         if (at * static_cast<int>(sizeof(T)) % 64 == 0) {
-          prefetch_ahead<keep>(x + begin + at);
+          prefetch_ahead<to_l2>(x + begin + at);
         }
         half[k] = load(first + k);
         best = max(half[k], best);
@@ -241,26 +242,32 @@ class reproducible_fold {
 template <class A>
 inline constexpr bool keeps_terms = sizeof(A) == 4;
 
-template <class T, bool keep, class Beside>
+template <class T, bool keep, bool to_l2, class Beside>
 SOFTFOLD_INLINE bool fold_reproducibly(const void* x, std::int64_t n, double scale, void* kept,
                                        const Beside& beside, reproducible_part* part) {
   using A = arithmetic_t<T>;
   const T* const in = static_cast<const T*>(x);
   A* const to = static_cast<A*>(kept);
   const auto take = [&](auto&& fold) { return fold.take(in, n, beside) && fold.finish(*part); };
-  return scale == 1 ? take(reproducible_fold<T, false, keep>(A{1}, to))
-                    : take(reproducible_fold<T, true, keep>(static_cast<A>(scale), to));
+  return scale == 1 ? take(reproducible_fold<T, false, keep, to_l2>(A{1}, to))
+                    : take(reproducible_fold<T, true, keep, to_l2>(static_cast<A>(scale), to));
+}
+template <class T, class Beside>
+bool fold_and_keep_reproducibly(const void* x, std::int64_t n, double scale, kept_row kept,
+                                const Beside& beside, reproducible_part* part) {
+  return kept.is_little ? fold_reproducibly<T, true, true>(x, n, scale, kept.to, beside, part)
+                        : fold_reproducibly<T, true, false>(x, n, scale, kept.to, beside, part);
 }
 
 template <class T>
-bool reproducible_fold_kernel(const void* x, std::int64_t n, double scale, void* kept,
+bool reproducible_fold_kernel(const void* x, std::int64_t n, double scale, kept_row kept,
                               reproducible_part* part) {
   if constexpr (keeps_terms<arithmetic_t<T>>) {
-    if (kept != nullptr) {
-      return fold_reproducibly<T, true>(x, n, scale, kept, nothing_beside{}, part);
+    if (kept.to != nullptr) {
+      return fold_and_keep_reproducibly<T>(x, n, scale, kept, nothing_beside{}, part);
     }
   }
-  return fold_reproducibly<T, false>(x, n, scale, nullptr, nothing_beside{}, part);
+  return fold_reproducibly<T, false, false>(x, n, scale, nullptr, nothing_beside{}, part);
 }
 
 /// Probabilities of kept terms. The first product is exact, or what it is rounded from is far too
@@ -307,7 +314,7 @@ struct reproducible_output {
   }
 
   static bool fold_and_stream([[maybe_unused]] const void* x, [[maybe_unused]] std::int64_t n,
-                              [[maybe_unused]] double scale, [[maybe_unused]] void* kept,
+                              [[maybe_unused]] double scale, [[maybe_unused]] kept_row kept,
                               [[maybe_unused]] reproducible_part* part,
                               [[maybe_unused]] const void* terms,
                               [[maybe_unused]] const reproducible_scaling* scaling,
@@ -316,7 +323,7 @@ struct reproducible_output {
       const scaling_beside<T, Out, probability_of_term<A>> other(
           static_cast<const T*>(x), static_cast<const A*>(terms), n, static_cast<Out*>(y),
           probability_of_term<A>(*scaling));
-      return fold_reproducibly<T, true>(x, n, scale, kept, other, part);
+      return fold_and_keep_reproducibly<T>(x, n, scale, kept, other, part);
     } else {
       return false;
     }

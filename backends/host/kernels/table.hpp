@@ -266,13 +266,26 @@ struct row_edit {
   double removed = 0;  ///< what an element that is not kept becomes
 };
 
+/// Where a fold writes what it keeps of a row's elements, each as A; or null.
+struct kept_row {
+  void* to = nullptr;
+  /// Whether the whole row's are little: what the fold will read is then asked for no nearer than
+  /// the second-level cache. What waits for memory takes buffers of the first-level cache, which
+  /// stores need, too. Longer rows are slower by it.
+  bool is_little = false;
+
+  [[nodiscard]] static bool is_little_of(std::int64_t bytes) {
+    return bytes <= std::int64_t{1} << 18;
+  }
+};
+
 /// Kernels that read one input type. A is float, or double for f64 input.
 struct input_kernels {
   /// Power fold of x[0, n), n <= segment_columns. False if the row needs the careful way: NaN,
-  /// +infinity, or a maximum too far from zero. `kept`, if not null, receives e(x) as A.
+  /// +infinity, or a maximum too far from zero. `kept` receives e(x).
   /// `groups`, if not null, receives the group maxima as A: group_vectors vectors a group, the
   /// last one padded with -infinity.
-  bool (*fold)(const void* x, std::int64_t n, double scale, void* kept, void* groups,
+  bool (*fold)(const void* x, std::int64_t n, double scale, kept_row kept, void* groups,
                segment_state* state);
   /// max, min and NaN of x[0, n).
   void (*extremes)(const void* x, std::int64_t n, row_extremes* result);
@@ -337,7 +350,7 @@ struct input_kernels {
   /// plain way: NaN, +infinity, far above zero. The scale is one that reproducible_scale takes.
   /// `kept`, if not null, receives the terms; of f32 arithmetic only, as the two functions that
   /// take them are.
-  bool (*reproducible_fold)(const void* x, std::int64_t n, double scale, void* kept,
+  bool (*reproducible_fold)(const void* x, std::int64_t n, double scale, kept_row kept,
                             reproducible_part* part);
   /// A core::reproducible::row_total of parts, at least one; of no account for a far row.
   void (*reproducible_total)(const reproducible_part* parts, std::int64_t count, double scale,
@@ -378,7 +391,7 @@ struct output_kernels {
   void (*scaled)(const void* e, std::int64_t n, double factor, destination y);
   /// input_kernels::fold with `kept`; along the way y[i] = e[i] * factor for n kept exponentials
   /// of another row, stored past the caches, also where the fold refuses.
-  bool (*fold_and_stream)(const void* x, std::int64_t n, double scale, void* kept,
+  bool (*fold_and_stream)(const void* x, std::int64_t n, double scale, kept_row kept,
                           segment_state* state, const void* e, double factor, void* y);
   /// y[i] = log of (before + the sum of e(x[j]) for j <= i) 2^origin, n <= segment_columns. False,
   /// and nothing is written, if the first of the sums is too small to be exact.
@@ -394,7 +407,7 @@ struct output_kernels {
                               const reproducible_scaling* scaling, destination y);
   /// input_kernels::reproducible_fold with `kept`, and reproducible_scaled of another row along the
   /// way, stored past the caches, also where the fold refuses.
-  bool (*reproducible_fold_and_stream)(const void* x, std::int64_t n, double scale, void* kept,
+  bool (*reproducible_fold_and_stream)(const void* x, std::int64_t n, double scale, kept_row kept,
                                        reproducible_part* part, const void* terms,
                                        const reproducible_scaling* scaling, void* y);
   void (*reproducible_log_softmax)(const void* x, std::int64_t n, const reproducible_row* row,

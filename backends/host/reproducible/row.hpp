@@ -78,8 +78,7 @@ class reproducible_fold_of_row {
       return;
     }
     const auto [begin, count] = columns_of(segment, from_.x.cols);
-    A* const kept = kept_ == nullptr ? nullptr : kept_ + begin;
-    if (!from_.kernels.input.reproducible_fold(x_ + begin, count, from_.scale, kept,
+    if (!from_.kernels.input.reproducible_fold(x_ + begin, count, from_.scale, kept_from(begin),
                                                &parts_[segment])) {
       by_kernels_.store(false, std::memory_order_relaxed);
     }
@@ -93,8 +92,9 @@ class reproducible_fold_of_row {
       from_.kernels.output.reproducible_scaled(terms, count, &scaling, {y, true});
       return;
     }
-    if (!from_.kernels.output.reproducible_fold_and_stream(
-            x_ + begin, count, from_.scale, kept_ + begin, &parts_[segment], terms, &scaling, y)) {
+    if (!from_.kernels.output.reproducible_fold_and_stream(x_ + begin, count, from_.scale,
+                                                           kept_from(begin), &parts_[segment],
+                                                           terms, &scaling, y)) {
       by_kernels_.store(false, std::memory_order_relaxed);
     }
   }
@@ -131,6 +131,14 @@ class reproducible_fold_of_row {
   }
 
  private:
+  [[nodiscard]] kept_row kept_from(std::int64_t column) const {
+    if (kept_ == nullptr) {
+      return {};
+    }
+    return {kept_ + column,
+            kept_row::is_little_of(from_.x.cols * static_cast<std::int64_t>(sizeof(A)))};
+  }
+
   const source& from_;
   const In* x_;
   reproducible_part* parts_;

@@ -33,9 +33,8 @@ class row_fold {
       return false;
     }
     const column_range columns = columns_of(segment, n_);
-    void* const kept = kept_ == nullptr ? nullptr : kernels_.computed_at(kept_, columns.begin);
-    if (kernels_.input.fold(kernels_.at(x_, columns.begin), columns.count, scale_, kept, groups,
-                            &segments_[segment])) {
+    if (kernels_.input.fold(kernels_.at(x_, columns.begin), columns.count, scale_,
+                            kept_from(columns.begin), groups, &segments_[segment])) {
       return true;
     }
     ordinary_.store(false, std::memory_order_relaxed);
@@ -50,9 +49,9 @@ class row_fold {
       kernels_.output.scaled(e, columns.count, factor, {y, true});
       return;
     }
-    void* const kept = kernels_.computed_at(kept_, columns.begin);
     if (!kernels_.output.fold_and_stream(kernels_.at(x_, columns.begin), columns.count, scale_,
-                                         kept, &segments_[segment], e, factor, y)) {
+                                         kept_from(columns.begin), &segments_[segment], e, factor,
+                                         y)) {
       ordinary_.store(false, std::memory_order_relaxed);
     }
   }
@@ -74,6 +73,14 @@ class row_fold {
   }
 
  private:
+  [[nodiscard]] kept_row kept_from(std::int64_t column) const {
+    if (kept_ == nullptr) {
+      return {};
+    }
+    return {kernels_.computed_at(kept_, column),
+            kept_row::is_little_of(n_ * static_cast<std::int64_t>(size_of(kernels_.computed)))};
+  }
+
   const typed_kernels& kernels_;
   const void* x_;
   std::int64_t n_;

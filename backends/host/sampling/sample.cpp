@@ -130,7 +130,7 @@ class row_sample {
     for (std::int64_t i = 0; i < segments_of(cols()); ++i) {
       const auto [begin, count] = columns_of(i, cols());
       segment_state state;
-      if (folded && row_.kernels().fold(row_.at(begin), count, scale_, nullptr, nullptr, &state)) {
+      if (folded && row_.kernels().fold(row_.at(begin), count, scale_, {}, nullptr, &state)) {
         largest = std::max(largest, state.max);
         if (state.max > -inf) {
           const double before = origin;
@@ -179,7 +179,7 @@ class row_sample {
     std::atomic<bool> by_kernels = true;
     over_segments(on_, plan_, row_.cols(), [&](std::int64_t segment) {
       const auto [begin, count] = columns_of(segment, row_.cols());
-      if (!row_.kernels().reproducible_fold(row_.at(begin), count, 1, nullptr,
+      if (!row_.kernels().reproducible_fold(row_.at(begin), count, 1, {},
                                             work_.masses.totals + segment)) {
         by_kernels.store(false, std::memory_order_relaxed);
       }

@@ -59,7 +59,7 @@ struct scan_job {
       segment& s = segments_[i];
       s.ordinary =
           ordinary_scale(job_.p.scale) &&
-          job_.from.kernels.input.fold(x_ + begin, count, job_.p.scale, nullptr, nullptr, &s.power);
+          job_.from.kernels.input.fold(x_ + begin, count, job_.p.scale, {}, nullptr, &s.power);
       if (s.ordinary) {
         const dtype computed = job_.from.kernels.computed;
         const max_sum<double> own =
