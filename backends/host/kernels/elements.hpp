@@ -21,6 +21,11 @@ SOFTFOLD_INLINE void prefetch_ahead(const T* p) {
   to_l2 ? prefetch_l2(ahead) : prefetch(ahead);
 }
 
+/// Whether elements of a type may stay out of the first-level cache for what kept_row says. Those
+/// of 16 bits are half of what is kept, and were slower.
+template <class T>
+inline constexpr bool may_stay_out = sizeof(T) == sizeof(arithmetic_t<T>);
+
 /// body(vector, slot) for each vector of x[0, n), the last one filled up with `rest`. slot
 /// counts 0, 1, 2, 3, 0, ...: independent accumulators hide the latency of additions.
 template <class T, class Body>

@@ -271,13 +271,16 @@ bool fold_segment(const Source& x, std::int64_t n, double scale, typename Source
 }
 
 template <bool scaled, class T, class Beside>
-bool fold_and_keep(const T* x, std::int64_t n, double scale, kept_row kept, segment_state* state,
-                   const Beside& beside) {
+SOFTFOLD_INLINE bool fold_and_keep(const T* x, std::int64_t n, double scale, kept_row kept,
+                                   segment_state* state, const Beside& beside) {
   auto* const to = static_cast<arithmetic_t<T>*>(kept.to);
-  return kept.is_little ? fold_segment<scaled, true, false>(one_row<T, true>{x}, n, scale, to,
-                                                            nullptr, state, beside)
-                        : fold_segment<scaled, true, false>(one_row<T>{x}, n, scale, to, nullptr,
-                                                            state, beside);
+  if constexpr (may_stay_out<T>) {
+    if (kept.is_little) {
+      return fold_segment<scaled, true, false>(one_row<T, true>{x}, n, scale, to, nullptr, state,
+                                               beside);
+    }
+  }
+  return fold_segment<scaled, true, false>(one_row<T>{x}, n, scale, to, nullptr, state, beside);
 }
 
 template <class T>

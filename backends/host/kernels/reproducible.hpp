@@ -253,10 +253,15 @@ SOFTFOLD_INLINE bool fold_reproducibly(const void* x, std::int64_t n, double sca
                     : take(reproducible_fold<T, true, keep, to_l2>(static_cast<A>(scale), to));
 }
 template <class T, class Beside>
-bool fold_and_keep_reproducibly(const void* x, std::int64_t n, double scale, kept_row kept,
-                                const Beside& beside, reproducible_part* part) {
-  return kept.is_little ? fold_reproducibly<T, true, true>(x, n, scale, kept.to, beside, part)
-                        : fold_reproducibly<T, true, false>(x, n, scale, kept.to, beside, part);
+SOFTFOLD_INLINE bool fold_and_keep_reproducibly(const void* x, std::int64_t n, double scale,
+                                                kept_row kept, const Beside& beside,
+                                                reproducible_part* part) {
+  if constexpr (may_stay_out<T>) {
+    if (kept.is_little) {
+      return fold_reproducibly<T, true, true>(x, n, scale, kept.to, beside, part);
+    }
+  }
+  return fold_reproducibly<T, true, false>(x, n, scale, kept.to, beside, part);
 }
 
 template <class T>
