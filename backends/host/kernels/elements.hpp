@@ -12,7 +12,7 @@ namespace {
 
 /// Asks for the line some pages after p, which memory takes as long to bring as the arithmetic up
 /// to it takes (measured: docs/notes.md). Past the end of memory this does nothing. `to_l2`: no
-/// nearer than the second-level cache; see kept_row.
+/// nearer than the second-level cache; see plan.
 template <bool to_l2 = false, class T>
 SOFTFOLD_INLINE void prefetch_ahead(const T* p) {
   constexpr std::uintptr_t ahead_bytes = 3 * 4096;
@@ -21,8 +21,7 @@ SOFTFOLD_INLINE void prefetch_ahead(const T* p) {
   to_l2 ? prefetch_l2(ahead) : prefetch(ahead);
 }
 
-/// Whether elements of a type may stay out of the first-level cache for what kept_row says. Those
-/// of 16 bits are half of what is kept, and were slower.
+/// Whether plans ask for that of a type.
 template <class T>
 inline constexpr bool may_stay_out = sizeof(T) == sizeof(arithmetic_t<T>);
 

@@ -275,7 +275,7 @@ SOFTFOLD_INLINE bool fold_and_keep(const T* x, std::int64_t n, double scale, kep
                                    segment_state* state, const Beside& beside) {
   auto* const to = static_cast<arithmetic_t<T>*>(kept.to);
   if constexpr (may_stay_out<T>) {
-    if (kept.is_little) {
+    if (kept.ahead_to_l2) {
       return fold_segment<scaled, true, false>(one_row<T, true>{x}, n, scale, to, nullptr, state,
                                                beside);
     }

@@ -22,7 +22,7 @@ inline namespace SOFTFOLD_BACKEND {
 namespace host {
 namespace {
 
-/// `to_l2`: see kept_row.
+/// `to_l2`: see prefetch_ahead.
 template <class T, bool scaled, bool keep, bool to_l2>
 class reproducible_fold {
   using A = arithmetic_t<T>;
@@ -257,7 +257,7 @@ SOFTFOLD_INLINE bool fold_and_keep_reproducibly(const void* x, std::int64_t n, d
                                                 kept_row kept, const Beside& beside,
                                                 reproducible_part* part) {
   if constexpr (may_stay_out<T>) {
-    if (kept.is_little) {
+    if (kept.ahead_to_l2) {
       return fold_reproducibly<T, true, true>(x, n, scale, kept.to, beside, part);
     }
   }

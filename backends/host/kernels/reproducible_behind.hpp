@@ -22,7 +22,7 @@ struct probability_of_held_term {
 template <class T, class Out, bool scaled, bool past_caches>
 class reproducible_rows_behind {
   using V = vec<float>;
-  using row_fold = reproducible_fold<T, scaled, true, may_stay_out<T>>;
+  using row_fold = reproducible_fold<T, scaled, true, may_stay_out<T> && past_caches>;
   static constexpr auto most_columns =
       static_cast<unsigned>(short_reproducible_softmax_vectors * V::lanes);
   /// While the row's numbers are still to be found there is a fold to go on with, and when its last

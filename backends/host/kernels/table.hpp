@@ -269,14 +269,8 @@ struct row_edit {
 /// Where a fold writes what it keeps of a row's elements, each as A; or null.
 struct kept_row {
   void* to = nullptr;
-  /// Whether the whole row's are little: what the fold will read is then asked for no nearer than
-  /// the second-level cache. What waits for memory takes buffers of the first-level cache, which
-  /// stores need, too. Longer rows are slower by it.
-  bool is_little = false;
-
-  [[nodiscard]] static bool is_little_of(std::int64_t bytes) {
-    return bytes <= std::int64_t{1} << 18;
-  }
+  /// Whether what will be read is asked for no nearer than the second-level cache; see plan.
+  bool ahead_to_l2 = false;
 };
 
 /// Kernels that read one input type. A is float, or double for f64 input.

@@ -58,7 +58,7 @@ class softmax_job::row {
               : plan.second == second_pass::scale_output ? to_.y()
                                                          : memory.kept),
         fold_(job.from.kernels, job.from.row(r), job.from.x.cols, job.from.scale,
-              static_cast<segment_state*>(memory.segments), kept_) {}
+              static_cast<segment_state*>(memory.segments), {kept_, plan.ahead_to_l2}) {}
 
   void fold(std::int64_t segment) { fold_.fold(segment); }
   void between() {

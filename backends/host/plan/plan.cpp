@@ -147,6 +147,9 @@ plan choose_plan(const shape& problem, const machine& caches, int threads,
   const second_look look = look_of(forced, keep, second_looks[where][keep]);
   chosen.second = look.second;
   chosen.stream = look.stream;
+  chosen.ahead_to_l2 = problem.input_bytes == problem.arithmetic_bytes &&
+                       row_bytes <= l2_bytes / 4 &&
+                       batch_bytes > static_cast<std::int64_t>(caches.l3_bytes);
   return chosen;
 }
 

@@ -71,6 +71,10 @@ struct plan {
   std::int64_t rows_per_task;
   second_pass second;
   bool stream;  ///< store results past the caches
+  /// Folds that keep what they compute ask for what they will read no nearer than the second-level
+  /// cache: what waits for memory takes buffers of the first-level cache, which stores need, too.
+  /// Only where rows come from memory, and what is kept of one is little.
+  bool ahead_to_l2;
 };
 
 /// The plan for a shape on `threads` threads.

@@ -21,7 +21,7 @@ class folded_row {
       : job_(job),
         r_(r),
         fold_(job.from.kernels, job.from.row(r), job.from.x.cols, job.from.scale,
-              static_cast<segment_state*>(memory.segments), nullptr) {}
+              static_cast<segment_state*>(memory.segments), {}) {}
 
   void fold(std::int64_t segment) { fold_.fold(segment); }
   void between() { job_.finish(r_, fold_.state()); }

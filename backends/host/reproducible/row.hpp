@@ -63,12 +63,14 @@ class reproducible_fold_of_row {
  public:
   using A = core::arithmetic_t<In>;
 
-  /// `kept`, or null, is where the terms of the whole row go.
-  reproducible_fold_of_row(const source& from, std::int64_t r, const row_memory& memory, void* kept)
+  /// `kept` is where the terms of the whole row go, if anywhere.
+  reproducible_fold_of_row(const source& from, std::int64_t r, const row_memory& memory,
+                           kept_row kept)
       : from_(from),
         x_(static_cast<const In*>(from.row(r))),
         parts_(static_cast<reproducible_part*>(memory.segments)),
-        kept_(static_cast<A*>(kept)),
+        kept_(static_cast<A*>(kept.to)),
+        ahead_to_l2_(kept.ahead_to_l2),
         by_kernels_(reproducible_scale(from.scale)) {}
 
   [[nodiscard]] const In* x() const { return x_; }
@@ -132,17 +134,14 @@ class reproducible_fold_of_row {
 
  private:
   [[nodiscard]] kept_row kept_from(std::int64_t column) const {
-    if (kept_ == nullptr) {
-      return {};
-    }
-    return {kept_ + column,
-            kept_row::is_little_of(from_.x.cols * static_cast<std::int64_t>(sizeof(A)))};
+    return kept_ == nullptr ? kept_row{} : kept_row{kept_ + column, ahead_to_l2_};
   }
 
   const source& from_;
   const In* x_;
   reproducible_part* parts_;
   A* kept_;
+  bool ahead_to_l2_;
   std::atomic<bool> by_kernels_;
 };
 
@@ -179,7 +178,7 @@ struct reproducible_job {
   class row {
    public:
     row(const reproducible_job& job, const plan&, std::int64_t r, const row_memory& memory)
-        : job_(job), r_(r), fold_(job.from, r, memory, nullptr) {}
+        : job_(job), r_(r), fold_(job.from, r, memory, {}) {}
     void fold(std::int64_t segment) { fold_.fold(segment); }
     void between() { job_.finish(r_, fold_); }
 

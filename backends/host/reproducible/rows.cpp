@@ -57,9 +57,10 @@ class softmax_job<In>::row {
         y_(job.from.kernels.result_at(job.y.data, r * job.y.stride)),
         stream_(plan.stream),
         fold_(job.from, r, memory,
-              plan.second == second_pass::recompute      ? nullptr
-              : plan.second == second_pass::scale_output ? y_
-                                                         : memory.kept) {}
+              {plan.second == second_pass::recompute      ? nullptr
+               : plan.second == second_pass::scale_output ? y_
+                                                          : memory.kept,
+               plan.ahead_to_l2}) {}
 
   void fold(std::int64_t segment) { fold_.fold(segment); }
   void between() {

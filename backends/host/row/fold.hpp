@@ -15,10 +15,10 @@ namespace host {
 /// Folds one row segment by segment; the segments may be folded by different threads.
 class row_fold {
  public:
-  /// A row of n columns. `segments` has room for segments_of(n) states; `kept`, or null, is where
-  /// the exponentials of the whole row go.
+  /// A row of n columns. `segments` has room for segments_of(n) states; `kept` is where the
+  /// exponentials of the whole row go, if anywhere.
   row_fold(const typed_kernels& kernels, const void* x, std::int64_t n, double scale,
-           segment_state* segments, void* kept)
+           segment_state* segments, kept_row kept)
       : kernels_(kernels),
         x_(x),
         n_(n),
@@ -67,18 +67,16 @@ class row_fold {
 
   /// The kept exponentials of a segment if they are relative to the row's origin, else null.
   [[nodiscard]] const void* kept(std::int64_t segment, const row_state& row) const {
-    const bool usable = kept_ != nullptr && ordinary_ && segments_[segment].one_origin &&
+    const bool usable = kept_.to != nullptr && ordinary_ && segments_[segment].one_origin &&
                         segments_[segment].origin == row.e.origin;
-    return usable ? kernels_.computed_at(kept_, columns_of(segment, n_).begin) : nullptr;
+    return usable ? kernels_.computed_at(kept_.to, columns_of(segment, n_).begin) : nullptr;
   }
 
  private:
   [[nodiscard]] kept_row kept_from(std::int64_t column) const {
-    if (kept_ == nullptr) {
-      return {};
-    }
-    return {kernels_.computed_at(kept_, column),
-            kept_row::is_little_of(n_ * static_cast<std::int64_t>(size_of(kernels_.computed)))};
+    return kept_.to == nullptr
+               ? kept_row{}
+               : kept_row{kernels_.computed_at(kept_.to, column), kept_.ahead_to_l2};
   }
 
   const typed_kernels& kernels_;
@@ -86,7 +84,7 @@ class row_fold {
   std::int64_t n_;
   double scale_;
   segment_state* segments_;
-  void* kept_;
+  kept_row kept_;
   std::atomic<bool> ordinary_;
 };
 
@@ -94,7 +92,7 @@ class row_fold {
 inline row_state state_of_row(executor& on, const plan& plan, const typed_kernels& kernels,
                               const void* x, std::int64_t n, double scale,
                               segment_state* segments) {
-  row_fold row(kernels, x, n, scale, segments, nullptr);
+  row_fold row(kernels, x, n, scale, segments, {});
   over_segments(on, plan, n, [&](std::int64_t segment) { row.fold(segment); });
   return row.state();
 }

@@ -49,7 +49,7 @@ workspace_size workspace_of(const problem& p, std::int64_t lanes) {
 row_state read_row(executor& on, const problem& p, const plan& plan, const typed_kernels& kernels,
                    const void* x, const workspace& work, selection& best) {
   const std::int64_t cols = p.x.cols;
-  row_fold fold(kernels, x, cols, p.scale, work.segments, nullptr);
+  row_fold fold(kernels, x, cols, p.scale, work.segments, {});
   std::atomic<bool> has_nan = false;
   for (std::int64_t chunk = 0; chunk < cols && !has_nan; chunk += chunk_columns) {
     const std::int64_t columns = std::min(chunk_columns, cols - chunk);
