@@ -90,7 +90,8 @@ __device__ inline void start_copy(const vector_range<In>& range, const kept_colu
 
 /// A chunk of a row of a job's matrices, and its slot in shared memory, slot_vectors_of(matrices)
 /// vectors that begin at a line of 128 bytes. A matrix's vectors lie in lines as they do in global
-/// memory.
+/// memory. Kernels that have one take their job as a __grid_constant__: nvcc 13.0 has taken the
+/// matrix for local memory where `fold` was part of a copy there.
 template <class Fold>
 struct copied_chunk {
   using element = typename Fold::element;

@@ -179,6 +179,32 @@ TEST_CASE_TEMPLATE("states and what they give are the definition's, on any queue
   CHECK(compared > 50000);
 }
 
+/// A way to add packets' sums that are close to each other must know which ones are.
+TEST_CASE_TEMPLATE("states of packets so many powers apart are the definition's", T,
+                   SOFTFOLD_TEST_INPUT_TYPES) {
+  compared = 0;
+  queue q(queue_options{.threads = 1});
+  for (const std::int64_t cols : {200, 1000, 4000}) {
+    for (int apart = 8; apart <= 44; apart += 4) {
+      problem<T> p({3, cols, distribution::normal, 1, 1, 0, 91900});
+      std::mt19937_64 random(static_cast<std::uint64_t>(apart));
+      for (std::int64_t r = 0; r < p.x.rows(); ++r) {
+        double power = 0;
+        for (std::int64_t c = 0; c < cols; ++c) {
+          if (c % definition::packet_columns == 0) {
+            power = static_cast<double>(random() % static_cast<unsigned>(apart));
+          }
+          // From just below the power that ends a place of the sum, down to two places below.
+          p.x(r, c) = make<T>(19 - power * 0.7 - static_cast<double>(random() % 1000) * 0.0005);
+        }
+      }
+      p.commit();
+      check_states(q, p);
+    }
+  }
+  CHECK(compared > 100);
+}
+
 TEST_CASE_TEMPLATE("parts that meet between packets give the whole row's bits in any tree", T,
                    double, bfloat16) {
   using A = arithmetic<T>;

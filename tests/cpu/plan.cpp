@@ -62,15 +62,8 @@ TEST_CASE("of reproducible rows more are short") {
 
 TEST_CASE(
     "lines ahead stay out of the first-level cache where little is kept of rows from memory") {
-  const auto stay_out = [](std::int64_t rows, std::int64_t columns, std::int64_t input_bytes) {
-    const shape of = {.rows = rows,
-                      .cols = columns,
-                      .input_bytes = input_bytes,
-                      .output_bytes = input_bytes,
-                      .arithmetic_bytes = 4,
-                      .in_place = false,
-                      .keeps = true};
-    return choose_plan(of, small_caches, 1, baseline_kernels).ahead_to_l2;
+  const auto stay_out = [](std::int64_t rows, std::int64_t columns, std::int64_t bytes) {
+    return plan_for(rows, columns, 1, false, bytes, bytes).ahead_to_l2;
   };
   const auto most = static_cast<std::int64_t>(small_caches.l2_bytes / 16);
   const auto rows_in_l3 = static_cast<std::int64_t>(small_caches.l3_bytes) / (8 * most);

@@ -44,7 +44,6 @@ template <class T, class Out, short_result result, bool scaled>
 class reproducible_short_rows {
   using V = vec<float>;
   using D = vec<double>;
-  using words = float_words<float>::type;
   static constexpr auto at_once = static_cast<unsigned>(V::lanes);
   static constexpr auto half = static_cast<unsigned>(D::lanes);
   static constexpr std::int64_t block_columns = block_vectors * V::lanes;
