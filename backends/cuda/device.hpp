@@ -87,6 +87,20 @@ __device__ inline std::uint32_t order_key(float x) {
 }
 __device__ inline std::uint64_t order_key(double x) { return core::order_key(x); }
 
+/// Two 16-bit elements as numbers in the order of their keys, in a word.
+template <class In>
+__device__ inline std::uint32_t order_keys_of_pair(std::uint32_t pair) {
+  std::uint32_t sum;  // -0 + 0 is +0, and there is one NaN, which is positive
+  if constexpr (std::is_same_v<In, half>) {
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(pair), "r"(0x3c003c00U), "r"(0U));
+  } else {
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(pair), "r"(0x3f803f80U), "r"(0U));
+  }
+  std::uint32_t signs;
+  asm("prmt.b32 %0, %1, 0, 0xbb99;" : "=r"(signs) : "r"(sum));
+  return sum ^ (signs | 0x80008000U);
+}
+
 /// The larger; NaN if one is NaN.
 __device__ inline float max_or_nan(float a, float b) {
   float result;

@@ -40,6 +40,7 @@
 ///                                  it is NaN
 ///   to_float(x), to_half_pair(low, high), to_bfloat16_pair(low, high)
 ///   order_key(x)                   core::order_key
+///   order_keys_of_pair<In>(pair)   of two 16-bit elements in a word, 16-bit numbers in that order
 ///   count_bits, lowest_bit, leading_zeros, shift_left(x, n): n may be 32 and more, which gives 0
 ///   pair_mask(four, w)             of 4 bits: 0xffff if bit 2 w is set, 0xffff0000 if 2 w + 1 is
 ///

@@ -95,6 +95,18 @@ __device__ inline int leading_zeros(std::uint64_t x) { return x == 0 ? 64 : __bu
 __device__ inline std::uint32_t order_key(float x) { return core::order_key(x); }
 __device__ inline std::uint64_t order_key(double x) { return core::order_key(x); }
 
+/// Two 16-bit elements as numbers in the order of their keys, in a word.
+template <class In>
+__device__ inline std::uint32_t order_keys_of_pair(std::uint32_t pair) {
+  constexpr std::uint32_t infinity = std::is_same_v<In, half> ? 0x7c00 : 0x7f80;
+  const auto key = [](std::uint32_t x) {
+    const std::uint32_t magnitude = x & 0x7fffU;
+    x = magnitude == 0 ? 0 : magnitude > infinity ? 0x7fffU : x;
+    return (x & 0x8000U) != 0 ? ~x & 0xffffU : x | 0x8000U;
+  };
+  return key(pair & 0xffffU) | key(pair >> 16) << 16;
+}
+
 /// The larger; NaN if one is NaN. The hardware's own maximum would give the other one.
 __device__ inline float max_or_nan(float a, float b) { return a > b || a != a ? a : b; }
 __device__ inline double max_or_nan(double a, double b) { return a > b || a != a ? a : b; }

@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <iterator>
 #include <vector>
 
 namespace softfold::gpu {
@@ -251,19 +253,34 @@ TEST_CASE("top-k: enough groups for k, and room for what is above the bound") {
       CAPTURE(k);
       for (const std::int64_t rows : {1, 4000}) {
         const topk_plan plan = plan_topk(shape, rows, k, device);
-        CHECK(plan.capacity >= k);
         CHECK(shared_bytes_of(plan, shape, device) <= device.shared_bytes);
         CHECK(std::int64_t{plan.chunks} * chunk_vectors >= vectors_of(shape));
         if (plan.kind == topk_plan_kind::lanes) {
-          CHECK(plan.folds_as_pass);
           CHECK(std::int64_t{plan.row.lanes} * plan.row.vectors >= vectors_of(shape));
           if (plan.ranked == 0) {
-            CHECK(plan.row.vectors <= most_sorted_vectors);
-            CHECK((plan.row.vectors & (plan.row.vectors - 1)) == 0);
+            CHECK(plan.row.vectors == sorted_vectors);
+            CHECK(plan.row.lanes <= device.lanes);
           } else {
+            CHECK(plan.folds_as_pass);
             CHECK(plan.ranked >= k);
             CHECK((k == 1 || plan.row.vectors >= least_ranked_vectors));
           }
+          continue;
+        }
+        if (plan.kind == topk_plan_kind::packs) {
+          const row_plan pass = plan_pass(shape);
+          CHECK(plan.folds_as_pass);
+          CHECK(plan.row == pass);
+          CHECK(plan.pack >= k);
+          CHECK(std::find(std::begin(pack_sizes), std::end(pack_sizes), plan.pack) !=
+                std::end(pack_sizes));
+          CHECK(plan.searching <= pass.lanes);
+          CHECK(plan.searching * most_folds_each >= pass.lanes);
+          CHECK(plan.warp_rows >= 1);
+          CHECK(plan.warp_rows * plan.searching <= device.lanes);
+          // Four warps of a block, with room for more blocks.
+          const std::int64_t row_bytes = (vectors_of(shape) + 4) * 16 + 4 * (plan.pack + 3);
+          CHECK(4 * (plan.warp_rows * row_bytes + 16) <= 100 << 10);
           continue;
         }
         if (plan.kind == topk_plan_kind::bounded) {
@@ -279,6 +296,9 @@ TEST_CASE("top-k: enough groups for k, and room for what is above the bound") {
           CHECK(plan.span <= 128);  // whose states have their room
           CHECK(plan.spans() * std::int64_t{plan.span} >= plan.chunks);
           CHECK((plan.spans() - 1) * std::int64_t{plan.span} < plan.chunks);
+        }
+        if (plan.kind == topk_plan_kind::selection) {
+          CHECK(plan.capacity >= k);
         }
         if (plan.group_vectors > 0) {
           CHECK(plan.groups * plan.group_vectors >= vectors_of(shape));
@@ -411,30 +431,49 @@ TEST_CASE("top-k of k beyond 1024, or of a part of a row: a block of twice as ma
   CHECK(threads(1, 200) == 2 * chunk_threads);
 }
 
-TEST_CASE("top-k of short rows: the best of lanes, a sort, a warp or a block") {
+TEST_CASE("top-k of short rows: the best of lanes, packs, a sort, a warp or a block") {
   const auto kind = [](const row_shape& shape, std::int64_t rows, std::int64_t k) {
     return plan_topk(shape, rows, k, with_clusters).kind;
   };
   const auto ranked = [](const row_shape& shape, std::int64_t k) {
     return plan_topk(shape, 65536, k, with_clusters).ranked;
   };
+  const auto packed = [](const row_shape& shape, std::int64_t k) {
+    return plan_topk(shape, 65536, k, with_clusters).pack;
+  };
   CHECK(ranked({128, 4, 32}, 1) == 1);
   CHECK(ranked({128, 4, 32}, 2) == 8);
-  CHECK(ranked({128, 4, 32}, 9) == 16);
-  CHECK(ranked({128, 4, 32}, 32) == 32);
-  CHECK(ranked({128, 4, 32}, 33) == 0);
-  CHECK(ranked({16, 4, 32}, 2) == 0);  // 2 vectors of each lane
-  CHECK(ranked({128, 2, 32}, 128) == 0);
-  CHECK(kind({100, 4, 32}, 65536, 32) == topk_plan_kind::lanes);
-  CHECK(kind({100, 4, 32}, 65536, 33) == topk_plan_kind::bounded);  // 7 vectors of each lane
-  CHECK(kind({1000, 4, 32}, 2111, 16) == topk_plan_kind::lanes);
-  CHECK(kind({1000, 4, 32}, 2112, 16) == topk_plan_kind::bounded);
-  CHECK(kind({1000, 4, 32}, 2112, 17) == topk_plan_kind::lanes);
+  CHECK(ranked({128, 4, 32}, 8) == 8);
+  CHECK(packed({128, 4, 32}, 9) == 16);
+  CHECK(packed({128, 4, 32}, 17) == 32);
+  CHECK(packed({128, 4, 32}, 64) == 64);
+  CHECK(packed({16, 4, 32}, 2) == 8);  // 2 vectors of each lane
+  CHECK(packed({48, 4, 32}, 2) == 8);
+  CHECK(packed({52, 4, 32}, 2) == 0);
+  CHECK(packed({96, 2, 32}, 2) == 0);
+  CHECK(packed({256, 4, 32}, 8) == 8);  // 8 vectors of each lane
+  CHECK(packed({260, 4, 32}, 8) == 0);
+  CHECK(kind({128, 4, 32}, 65536, 65) == topk_plan_kind::lanes);  // a sort
+  CHECK(kind({512, 4, 32}, 65536, 65) == topk_plan_kind::lanes);
+  CHECK(kind({516, 4, 32}, 65536, 65) == topk_plan_kind::bounded);
+  CHECK(kind({384, 4, 32}, 65536, 16) == topk_plan_kind::packs);
+  CHECK(kind({388, 4, 32}, 65536, 16) == topk_plan_kind::bounded);
+  CHECK(kind({1024, 4, 32}, 65536, 64) == topk_plan_kind::packs);
+  CHECK(kind({1000, 4, 32}, 2111, 8) == topk_plan_kind::lanes);
+  CHECK(kind({1000, 4, 32}, 2112, 8) == topk_plan_kind::bounded);
   CHECK(kind({2000, 2, 32}, 2112, 8) == topk_plan_kind::bounded);
-  CHECK(kind({2000, 2, 32}, 2112, 9) == topk_plan_kind::lanes);
-  CHECK(kind({2000, 2, 32}, 6336, 9) == topk_plan_kind::bounded);
+  CHECK(kind({2000, 2, 32}, 2112, 9) == topk_plan_kind::packs);
+  // Few rows are shared by more warps, many by fewer lanes each.
+  const topk_plan few = plan_topk({128, 4, 32}, 100, 32, with_clusters);
+  const topk_plan many = plan_topk({128, 4, 32}, 65536, 32, with_clusters);
+  CHECK(few.warp_rows == 1);
+  CHECK(many.warp_rows * many.searching == 32);
+  CHECK(few.searching > many.searching);
+  CHECK(kind({128, 4, 32}, 4224, 33) == topk_plan_kind::lanes);  // a sort
+  CHECK(kind({128, 4, 32}, 4225, 33) == topk_plan_kind::packs);
+  CHECK(kind({160, 4, 32}, 1, 33) == topk_plan_kind::packs);  // a sort would fold otherwise
   // A warp of more lanes than have the row would fold it in another order.
-  CHECK(plan_topk({1000, 4, 32}, 4000, 16, wide_warps).kind == topk_plan_kind::lanes);
+  CHECK(plan_topk({1000, 4, 32}, 4000, 8, wide_warps).kind == topk_plan_kind::lanes);
   CHECK(kind({1000, 4, 32}, 1, 128) == topk_plan_kind::bounded);
   CHECK(kind({2048, 4, 32}, 2112, 16) == topk_plan_kind::bounded);
   CHECK(kind({2048, 4, 32}, 2111, 16) == topk_plan_kind::lists);
@@ -450,7 +489,7 @@ TEST_CASE("top-k of short rows: the best of lanes, a sort, a warp or a block") {
   CHECK(kind({1000, 8, 32}, 4000, 128) == topk_plan_kind::selection);
   // A warp that has the row folds it as its lanes do; where it has twice as many, they do not.
   CHECK(plan_topk({1000, 4, 32}, 4000, 64, with_clusters).folds_as_pass);
-  CHECK_FALSE(plan_topk({1000, 4, 32}, 4000, 64, wide_warps).folds_as_pass);
+  CHECK_FALSE(plan_topk({1000, 4, 32}, 4000, 16, wide_warps).folds_as_pass);
   CHECK(plan_topk({2048, 4, 32}, 4000, 16, wide_warps).folds_as_pass);
 }
 

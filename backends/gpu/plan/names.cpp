@@ -45,6 +45,8 @@ plan_name name_of(const topk_plan& plan) {
   switch (plan.kind) {
     case topk_plan_kind::lanes:
       return plan.ranked > 0 ? plan_name::ranked : plan_name::sorted;
+    case topk_plan_kind::packs:
+      return plan_name::packs;
     case topk_plan_kind::bounded:
       return plan_name::bounded;
     case topk_plan_kind::lists:
@@ -80,6 +82,11 @@ std::string to_text(const topk_plan& plan) {
     case topk_plan_kind::lanes:
       return text + (plan.ranked > 0 ? numbered(", best ", plan.ranked, " of each lane") : "") +
              numbered(", ", plan.row.lanes, " lanes") +
+             numbered(", ", plan.row.vectors, " vectors each");
+    case topk_plan_kind::packs:
+      return text + numbered(", of ", plan.pack, " elements") +
+             numbered(", ", plan.searching, " lanes") +
+             numbered(", folds of ", plan.row.lanes, "") +
              numbered(", ", plan.row.vectors, " vectors each");
     case topk_plan_kind::bounded:
       return text + numbered(", folds of ", plan.threads, " threads");

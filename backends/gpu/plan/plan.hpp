@@ -28,14 +28,15 @@ enum class plan_name : std::uint8_t {
   ring,       ///< the same, second_pass::ring
   ranked,     ///< topk_plan_kind::lanes, each lane's best
   sorted,     ///< topk_plan_kind::lanes, all elements
+  packs,      ///< topk_plan_kind::packs
   bounded,    ///< topk_plan_kind::bounded
   lists,      ///< topk_plan_kind::lists
   groups,     ///< topk_plan_kind::selection, by groups
   elements,   ///< topk_plan_kind::selection, all elements compete
 };
-inline constexpr const char* plan_names[] = {"",          "lanes",    "block",  "cluster", "chunks",
-                                             "clustered", "together", "ring",   "ranked",  "sorted",
-                                             "bounded",   "lists",    "groups", "elements"};
+inline constexpr const char* plan_names[] = {
+    "",       "lanes",  "block", "cluster", "chunks", "clustered", "together", "ring",
+    "ranked", "sorted", "packs", "bounded", "lists",  "groups",    "elements"};
 
 static_assert(std::size(plan_names) == static_cast<std::size_t>(plan_name::elements) + 1);
 constexpr bool is_of_topk(plan_name name) { return name >= plan_name::ranked; }
@@ -186,27 +187,36 @@ row_plan plan_reduction(const row_shape& shape, std::int64_t rows, const device_
 /// How the top k of a row are found; in one read of it.
 enum class topk_plan_kind : std::uint8_t {
   lanes,      ///< the row in the registers of some lanes of a warp: their best, or a sort
+  packs,      ///< the row in a warp's shared memory; lanes sort packs of it and keep the best
   bounded,    ///< a row of one chunk by a warp that keeps what exceeds a rising bound
   lists,      ///< the k best of each span of chunks by a block; a merge, if there are several
   selection,  ///< about k groups of vectors with the largest elements are read again; or, where k
               ///< is too large for groups, all elements compete
 };
 
-/// The lanes that hold a row keep its best: one, or 8 or a larger power of two up to here, where
-/// each of them has least_ranked_vectors or more.
-inline constexpr int most_ranked = 32;
+/// The lanes that hold a row keep its best: one, or so many, where each of them has
+/// least_ranked_vectors or more.
+inline constexpr int most_ranked = 8;
 inline constexpr int least_ranked_vectors = 4;
 
-/// Vectors of each lane whose elements are sorted, at most, and a power of two.
-inline constexpr int most_sorted_vectors = 4;
+/// Elements of a pack, as many as are kept.
+inline constexpr int pack_sizes[] = {8, 16, 32, 64};
+/// Lanes that fold a row, by row_plan, are so many times those that search it by packs, at most.
+inline constexpr int most_folds_each = 8;
+
+/// Vectors of each lane of those that sort a row.
+inline constexpr int sorted_vectors = 4;
 
 /// Entries of each thread of a block that are sorted by bins.
 inline constexpr int sorted_each = 8;
 
 struct topk_plan {
   topk_plan_kind kind = topk_plan_kind::selection;
-  row_plan row;               ///< kind lanes
-  int ranked = 0;             ///< kind lanes: of each lane; 0: all elements are sorted
+  row_plan row;               ///< kinds lanes and packs; of the latter who folds
+  int ranked = 0;             ///< kind lanes: the best of each lane; 0: all elements are sorted
+  int pack = 0;               ///< kind packs: its elements
+  int searching = 1;          ///< kind packs: lanes of a row that look for its best
+  int warp_rows = 1;          ///< kind packs: rows of a warp
   bool folds_as_pass = true;  ///< a row's state has the same bits as by plan_pass
   int group_vectors = 8;      ///< a power of two; 0: all elements compete
   std::int64_t groups = 0;  ///< if all elements do: of one each, or 0 if shared memory is too small

@@ -14,7 +14,8 @@ topk_scratch scratch_of(const core::topk_problem& p, const topk_plan& plan) {
   const bool wide = p.x.type == dtype::f64;
   const auto rows = static_cast<std::size_t>(p.x.rows);
   topk_scratch sizes;
-  if (plan.kind == topk_plan_kind::lanes || plan.kind == topk_plan_kind::bounded) {
+  if (plan.kind == topk_plan_kind::lanes || plan.kind == topk_plan_kind::packs ||
+      plan.kind == topk_plan_kind::bounded) {
     return sizes;
   }
   if (plan.kind == topk_plan_kind::lists) {

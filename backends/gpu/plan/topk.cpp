@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
@@ -99,32 +100,116 @@ struct topk_question {
 /// Each of these is whether rows are better worked on so, or are forced to, and then the plan of
 /// it.
 
-bool in_registers_of_lanes(const topk_question& of, topk_plan& plan) {
-  if (of.wide() || !of.by_lanes()) {
+/// Instructions of a lane to sort a pack, and to find the best of two.
+struct pack_rule {
+  int elements;
+  int least_lanes;
+  int sort;
+  int merge;
+  std::int64_t bytes;  ///< of a warp's rows and their lists, at most
+};
+constexpr pack_rule pack_rules[] = {{8, 1, 90, 45, 9 << 10},
+                                    {16, 1, 200, 110, 19 << 9},
+                                    {32, 1, 540, 250, 25 << 9},
+                                    {64, 2, 1400, 570, 22 << 10}};
+static_assert(std::size(pack_rules) == std::size(pack_sizes));
+
+/// Lanes of a row: those of many rows so many that they do the least together, those of few so many
+/// that each does the least.
+int searching_lanes(const topk_question& of, const pack_rule& rule) {
+  constexpr int busy_warps = 12;  // of a multiprocessor
+  const std::int64_t row_bytes = of.vectors * vector_bytes;
+  const std::int64_t packs =
+      (row_bytes / of.shape.element_bytes + rule.elements - 1) / rule.elements;
+  const auto bytes = [&](int lanes) {
+    return of.device.lanes / lanes * (row_bytes + 4 * (rule.elements + 3));
+  };
+  const auto time = [&](int lanes) {
+    std::int64_t of_lane = (packs + lanes - 1) / lanes * (rule.sort + rule.merge);
+    for (int others = 1; others < lanes; others *= 2) {
+      of_lane += rule.merge + rule.elements;
+    }
+    return of_lane * std::max<std::int64_t>(of.rows * lanes / of.device.lanes,
+                                            busy_warps * of.device.multiprocessors);
+  };
+  int best = std::max(of.pass.lanes / most_folds_each, std::min(rule.least_lanes, of.pass.lanes));
+  while (best < of.pass.lanes && bytes(best) > rule.bytes) {
+    best *= 2;
+  }
+  for (int lanes = 2 * best; lanes <= of.pass.lanes; lanes *= 2) {
+    best = time(lanes) < time(best) ? lanes : best;
+  }
+  return best;
+}
+
+/// Whether packs are quicker than ranks for k to most_ranked, of f32: where a lane would have many
+/// vectors, or a row has few.
+bool packs_few(const topk_question& of) {
+  return of.vectors <= 12 || (of.pass.vectors == 8 && of.vectors <= 64);
+}
+
+bool by_packs(const topk_question& of, topk_plan& plan) {
+  constexpr std::int64_t most_vectors = 96;  // of f32, to k = 16: beyond, a bound is quicker
+  const bool f32 = of.shape.element_bytes == 4;
+  const bool ranks = of.k <= most_ranked && of.pass.vectors >= least_ranked_vectors;
+  // A sort makes more lanes busy, where rows are few.
+  const std::int64_t threads = of.rows * of.pass.lanes;
+  const bool sorts = of.k > 32 && of.pass.vectors == sorted_vectors &&
+                     threads <= 256 * std::int64_t{of.device.multiprocessors};
+  const bool is_quicker =
+      of.k > 1 && !sorts &&
+      (ranks ? f32 && packs_few(of) : !f32 || of.k > 16 || of.vectors <= most_vectors);
+  if (of.wide() || !of.by_lanes() || of.k > pack_rules[std::size(pack_rules) - 1].elements ||
+      !(of.any() ? is_quicker : of.is_forced(plan_name::packs))) {
     return false;
   }
-  constexpr int least_ranked = 8;
-  // Of many rows of all lanes of a warp it is quicker to keep what exceeds a bound.
-  const std::int64_t most_rows =
-      std::int64_t{of.device.multiprocessors} * (of.k > 8 && of.shape.element_bytes == 2 ? 48 : 16);
-  const bool are_quicker = of.pass.lanes < of.device.lanes || of.k > 16 || of.rows < most_rows;
-  const bool ranks = of.any() ? of.k == 1 || are_quicker : of.is_forced(plan_name::ranked);
-  if (ranks && of.k == 1) {
-    plan.ranked = 1;
-  } else if (ranks && of.pass.vectors >= least_ranked_vectors && of.k <= most_ranked) {
-    plan.ranked = least_ranked;
-    while (plan.ranked < of.k) {
-      plan.ranked *= 2;
-    }
+  const pack_rule* rule = pack_rules;
+  while (rule->elements < of.k) {
+    ++rule;
   }
-  const bool sorts = (of.any() || of.is_forced(plan_name::sorted)) && plan.ranked == 0 &&
-                     of.pass.vectors <= most_sorted_vectors &&
-                     (of.pass.vectors & (of.pass.vectors - 1)) == 0;
-  if (plan.ranked == 0 && !sorts) {
+  const std::int64_t busy_warps = 4 * std::int64_t{of.device.multiprocessors};
+  plan.kind = topk_plan_kind::packs;
+  plan.row = of.pass;
+  plan.pack = rule->elements;
+  plan.searching = searching_lanes(of, *rule);
+  plan.warp_rows = static_cast<int>(std::clamp<std::int64_t>(
+      (of.rows + busy_warps - 1) / busy_warps, 1, of.device.lanes / plan.searching));
+  return true;
+}
+
+bool by_ranks(const topk_question& of, topk_plan& plan) {
+  if (of.wide() || !of.by_lanes() || of.k > most_ranked ||
+      (of.k > 1 && of.pass.vectors < least_ranked_vectors)) {
+    return false;
+  }
+  // Of many rows of all lanes of a warp it is quicker to keep what exceeds a bound.
+  const bool is_quicker = of.pass.lanes < of.device.lanes || of.k == 1 ||
+                          of.rows < 16 * std::int64_t{of.device.multiprocessors};
+  if (!(of.any() ? is_quicker : of.is_forced(plan_name::ranked))) {
     return false;
   }
   plan.kind = topk_plan_kind::lanes;
   plan.row = of.pass;
+  plan.ranked = of.k == 1 ? 1 : most_ranked;
+  return true;
+}
+
+/// All elements of a row are sorted, by lanes that need not be those of row_plan.
+bool by_sorting(const topk_question& of, topk_plan& plan) {
+  const bool has_room = of.vectors <= std::int64_t{sorted_vectors} * of.device.lanes;
+  const bool is_quicker = of.k > 32;  // of rows beyond packs, and few that packs leave
+  if (of.wide() || !of.by_lanes() || !has_room ||
+      !(of.any() ? is_quicker : of.is_forced(plan_name::sorted))) {
+    return false;
+  }
+  plan.kind = topk_plan_kind::lanes;
+  plan.row = of.pass;
+  plan.row.vectors = sorted_vectors;
+  plan.row.lanes = 1;
+  while (std::int64_t{plan.row.lanes} * sorted_vectors < of.vectors) {
+    plan.row.lanes *= 2;
+  }
+  plan.folds_as_pass = plan.row.lanes == of.pass.lanes && plan.row.vectors == of.pass.vectors;
   return true;
 }
 
@@ -214,7 +299,7 @@ void by_selection(const topk_question& of, topk_plan& plan) {
 topk_plan topk_plan_of(const topk_question& of) {
   topk_plan plan;
   plan.group_vectors = 0;
-  if (in_registers_of_lanes(of, plan)) {
+  if (by_packs(of, plan) || by_ranks(of, plan) || by_sorting(of, plan)) {
     return plan;
   }
   plan.chunks = of.chunked.chunks;

@@ -76,6 +76,23 @@ struct topk_arguments {
   }
 };
 
+/// A result's share of its row's sum of exponentials.
+template <class In>
+__device__ inline arithmetic_t<In> probability_of(const topk_arguments<In>& call,
+                                                  arithmetic_t<In> value,
+                                                  const softmax_state<arithmetic_t<In>>& whole) {
+  using T = arithmetic_t<In>;
+  const T top = call.scale * whole.max;
+  if (isfinite(top)) {
+    return call.cols == 1
+               ? T{1}
+               : exponential<precision::exact>(
+                     frame<T>::of(whole.max, call.scale).exponent(mapped(value, call.map))) /
+                     whole.sum;
+  }
+  return top == -infinity<T> && call.empty_is_zero ? T{0} : std::numeric_limits<T>::quiet_NaN();
+}
+
 template <class T>
 __device__ inline void write_as(const ranked_output& to, std::int64_t row, std::int64_t rank,
                                 T value) {
@@ -101,20 +118,48 @@ __device__ inline void write_ranked(const topk_arguments<In>& call, const In* x,
     write_as(call.values, row, rank, value);
   }
   if (call.probabilities.data != nullptr) {
-    T p = std::numeric_limits<T>::quiet_NaN();
-    const T top = call.scale * whole.max;
-    if (isfinite(top) && call.cols == 1) {
-      p = 1;
-    } else if (isfinite(top)) {
-      p = exponential<precision::exact>(
-              frame<T>::of(whole.max, call.scale).exponent(mapped(value, call.map))) /
-          whole.sum;
-    } else if (top == -infinity<T> && call.empty_is_zero) {
-      p = 0;
-    }
-    write_as(call.probabilities, row, rank, p);
+    write_as(call.probabilities, row, rank, probability_of(call, value, whole));
   }
 }
+
+/// One rank's results of a row, and of others at an even distance: what finds them is computed
+/// once.
+class ranked_cursor {
+ public:
+  __device__ ranked_cursor(const ranked_output& to, std::int64_t row, std::int64_t rank, int step)
+      : type(to.type) {
+    const int bytes = type == dtype::f64 || type == dtype::i64   ? 8
+                      : type == dtype::f32 || type == dtype::i32 ? 4
+                                                                 : 2;
+    at_ = static_cast<unsigned char*>(to.data) + (row * to.stride + rank) * bytes;
+    step_ = step * to.stride * bytes;
+  }
+  __device__ void write_integer(std::int64_t value) {
+    core::write_integer(at_, type, 0, value);
+    at_ += step_;
+  }
+  template <class T>
+  __device__ void write_real(T value) {
+    core::write_real(at_, type, 0, value);
+    at_ += step_;
+  }
+  /// The element itself, where the types are the same.
+  template <class In>
+  __device__ void write_element(In x) {
+    if (type == dtype_of<In>) {
+      *reinterpret_cast<In*>(at_) = x;
+      at_ += step_;
+    } else {
+      write_real(widen(x));
+    }
+  }
+
+  dtype type;
+
+ private:
+  unsigned char* at_;
+  std::int64_t step_;
+};
 
 /// The results of a row that have no rank.
 template <class In>

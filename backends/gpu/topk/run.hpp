@@ -10,26 +10,13 @@
 #include <gpu/plan/sizes.hpp>
 #include <gpu/topk/bounded.hpp>
 #include <gpu/topk/by_lanes.hpp>
+#include <gpu/topk/by_packs.hpp>
 #include <gpu/topk/lists.hpp>
 #include <gpu/topk/selection.hpp>
 #include <gpu/typed.hpp>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
-
-/// Calls body with the plan's number, which is more than 1, as a compile-time constant.
-template <class Body>
-void with_ranked(int ranked, const Body& body) {
-  static_assert(most_ranked == 32);
-  switch (ranked) {
-    case 8:
-      return body(std::integral_constant<int, 8>());
-    case 16:
-      return body(std::integral_constant<int, 16>());
-    default:
-      return body(std::integral_constant<int, 32>());
-  }
-}
 
 /// The kernels' arguments; `memory` is scratch memory of those sizes.
 template <class In>
@@ -70,6 +57,22 @@ topk_arguments<In> arguments_of(const core::topk_problem& p, const topk_plan& pl
   };
 }
 
+/// Calls body with the elements of a pack as a compile-time constant.
+template <class Body>
+void with_pack(int elements, const Body& body) {
+  static_assert(std::size(pack_sizes) == 4 && pack_sizes[3] == 64);
+  switch (elements) {
+    case 8:
+      return body(std::integral_constant<int, 8>());
+    case 16:
+      return body(std::integral_constant<int, 16>());
+    case 32:
+      return body(std::integral_constant<int, 32>());
+    default:
+      return body(std::integral_constant<int, 64>());
+  }
+}
+
 template <int lanes, class In, class Entry>
 void launch_topk(executor& on, const core::topk_problem& p, const topk_plan& plan) {
   using T = arithmetic_t<In>;
@@ -81,29 +84,39 @@ void launch_topk(executor& on, const core::topk_problem& p, const topk_plan& pla
     if (plan.kind == topk_plan_kind::lanes) {
       const row_plan& row = plan.row;
       const std::int64_t blocks = divide_up(p.x.rows * row.lanes, row.threads);
-      with_vectors(row.vectors, [&](auto v) {
+      if (plan.ranked == 0) {
         using Sorted = typename sort_entry<In>::type;
+        launch_shared(stream, topk_rows_by_sorting<lanes, In, sorted_vectors>, blocks, row.threads,
+                      row.threads * sorted_stride<In, sorted_vectors> * sizeof(Sorted), arguments,
+                      row_shift(row));
+        return;
+      }
+      with_vectors(row.vectors, [&](auto v) {
         const auto rank = [&](auto most) {
           launch_shared(
               stream, topk_rows_by_lanes<lanes, most(), In, v()>, blocks, row.threads,
               row.threads / row.lanes * sizeof(typename best_of_row<most(), In, v()>::memory),
               arguments, row_shift(row));
         };
-        if constexpr (v() <= most_sorted_vectors && (v() & (v() - 1)) == 0) {
-          if (plan.ranked == 0) {
-            launch_shared(stream, topk_rows_by_sorting<lanes, In, v()>, blocks, row.threads,
-                          row.threads * sorted_stride<In, v()> * sizeof(Sorted), arguments,
-                          row_shift(row));
-            return;
-          }
-        }
         if constexpr (v() >= least_ranked_vectors) {
           if (plan.ranked > 1) {
-            with_ranked(plan.ranked, rank);
+            rank(std::integral_constant<int, most_ranked>());
             return;
           }
         }
         rank(std::integral_constant<int, 1>());
+      });
+      return;
+    }
+    if (plan.kind == topk_plan_kind::packs) {
+      const pack_layout layout = layout_of_packs(shape_of(p.x), arguments.k, plan, lanes);
+      const int warps = plan.row.threads / lanes;
+      const std::int64_t rows = std::int64_t{warps} * plan.warp_rows;
+      with_pack(plan.pack, [&](auto most) {
+        launch_shared(stream, topk_rows_by_packs<lanes, most(), In>, divide_up(p.x.rows, rows),
+                      plan.row.threads,
+                      warps * rows_by_packs<lanes, most(), In>::bytes(layout.rows, layout.pitch),
+                      arguments, layout);
       });
       return;
     }

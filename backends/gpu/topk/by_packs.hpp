@@ -1,0 +1,601 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Top-k of short rows, which a warp copies to shared memory: a lane, or a few, take a row's
+/// elements by packs of as many as it keeps, sort each pack and keep the best of both.
+#pragma once
+
+#include <gpu/group/combine.hpp>
+#include <gpu/group/lane_sort.hpp>
+#include <gpu/plan/plan.hpp>
+#include <gpu/row/vector_range.hpp>
+#include <gpu/state/softmax_state.hpp>
+#include <gpu/topk/results.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+namespace softfold::gpu {
+inline namespace SOFTFOLD_BACKEND {
+
+/// How a warp's rows lie in its shared memory, and who has which part of one.
+struct pack_layout {
+  int rows;                 ///< of a warp
+  int row_shift;            ///< 1 << row_shift lanes search a row
+  int copy_shift;           ///< so many copy it
+  int list_shift;           ///< so many write its results
+  int vectors;              ///< of a row, at most
+  int pitch;                ///< from one row's first vector to the next one's
+  bool whole;               ///< all rows are whole vectors
+  std::uint32_t positions;  ///< bits that tell the elements of a row apart
+  int fold_shift;           ///< lanes that fold a row by row_plan, no fewer than search it
+};
+
+/// `k`: of the call.
+inline pack_layout layout_of_packs(const row_shape& shape, std::int64_t k, const topk_plan& plan,
+                                   int lanes) {
+  const int width = vector_bytes / shape.element_bytes;
+  const auto shift_to = [](std::int64_t n) {
+    return static_cast<int>(std::bit_width(static_cast<std::uint64_t>(n > 0 ? n - 1 : 0)));
+  };
+  pack_layout of;
+  of.rows = plan.warp_rows;
+  of.row_shift = shift_to(plan.searching);
+  of.vectors = static_cast<int>(vectors_of(shape));
+  of.whole = shape.alignment >= vector_bytes && shape.cols % width == 0;
+  // Those who read side by side, up to 8 vectors of some rows, are in different banks.
+  of.pitch = of.vectors;
+  while (plan.searching < 8 && of.pitch % (2 * plan.searching) != plan.searching) {
+    ++of.pitch;
+  }
+  // Of a row of 33 vectors 8 lanes copy 40, 32 lanes 64.
+  const auto rounds = [&](int shift) {
+    return (((of.vectors - 1) >> shift) + 1) * ((of.rows - 1) / (lanes >> shift) + 1);
+  };
+  of.copy_shift = std::min(shift_to(of.vectors), shift_to(lanes));
+  for (int shift = of.copy_shift - 1; shift >= 3; --shift) {
+    of.copy_shift = rounds(shift) < rounds(of.copy_shift) ? shift : of.copy_shift;
+  }
+  of.list_shift = std::min(shift_to(k), shift_to(lanes));
+  of.positions = (std::uint32_t{1} << shift_to(shape.cols + (of.whole ? 0 : width - 1))) - 1;
+  of.fold_shift = shift_to(plan.row.lanes);
+  return of;
+}
+
+/// merge_best, and the largest of those that it leaves out to `lost`.
+template <int most>
+__device__ inline void merge_and_tell(std::uint32_t (&best)[most],
+                                      const std::uint32_t (&others)[most], std::uint32_t& lost) {
+#pragma unroll
+  for (int i = 0; i < most; ++i) {
+    const std::uint32_t other = others[most - 1 - i];
+    const std::uint32_t least = best[i] < other ? best[i] : other;
+    best[i] = best[i] < other ? other : best[i];
+    lost = lost < least ? least : lost;
+  }
+  sort_bitonic(best);
+}
+
+/// A warp's rows in its shared memory: their vectors, in which what is outside a row is -infinity,
+/// then one such vector; the rows' states; for each its list, and the largest number that the list
+/// has no room for.
+template <int lanes, int most, class In>
+class rows_by_packs {
+ public:
+  using T = arithmetic_t<In>;
+  static constexpr int width = vector_width<In>;
+  static constexpr int pack_vectors = most / width;
+  static constexpr bool exact = sizeof(In) == 2;  ///< numbers are in the order of elements
+  static constexpr int list_pitch = most + 1;
+
+  /// Bytes of a warp.
+  __host__ __device__ static constexpr int bytes(int rows, int pitch) {
+    const int words = rows * (static_cast<int>(sizeof(softmax_state<T>)) / 4 + list_pitch);
+    return (rows * pitch + 1) * vector_bytes +
+           (words * 4 + vector_bytes - 1) / vector_bytes * vector_bytes;
+  }
+
+  __device__ rows_by_packs(const topk_arguments<In>& call, const pack_layout& of, int lane,
+                           std::int64_t first, unsigned char* memory)
+      : call_(call),
+        of_(of),
+        lane_(lane),
+        first_(first),
+        x_(call.x + first * call.x_stride),
+        rows_(call.rows - first < of.rows ? static_cast<int>(call.rows - first) : of.rows),
+        cols_(static_cast<int>(call.cols)),
+        k_(call.k < call.cols ? static_cast<int>(call.k) : cols_),
+        copies_(reinterpret_cast<block16*>(memory)),
+        none_(of.rows * of.pitch),
+        states_(reinterpret_cast<softmax_state<T>*>(copies_ + none_ + 1)),
+        found_(reinterpret_cast<std::uint32_t*>(states_ + of.rows)) {}
+
+  __device__ void copy() const {
+    const int first = lane_ & ((1 << of_.copy_shift) - 1);
+    const In* const last = x_ + (rows_ - 1) * call_.x_stride;
+    const bool inside =
+        aligned(x_) >= call_.memory.begin && aligned(last + cols_ - 1) + width <= call_.memory.end;
+    const int r0 = lane_ >> of_.copy_shift;
+    const int step = lanes >> of_.copy_shift;
+#pragma unroll 1
+    for (int v = first; v < of_.vectors; v += 1 << of_.copy_shift) {
+      const In* row = x_ + r0 * call_.x_stride;
+      block16* to = copies_ + r0 * of_.pitch + v;
+      if (of_.whole) {
+        row += v * width;
+#pragma unroll 4
+        for (int r = r0; r < rows_; r += step) {
+          copy_ahead(to, reinterpret_cast<const block16*>(row));
+          row += step * call_.x_stride;
+          to += step * of_.pitch;
+        }
+      } else if (inside) {
+#pragma unroll 4
+        for (int r = r0; r < rows_; r += step) {
+          const In* const from = aligned(row) + v * width;
+          if (from < row + cols_) {
+            copy_ahead(to, reinterpret_cast<const block16*>(from));
+          }
+          row += step * call_.x_stride;
+          to += step * of_.pitch;
+        }
+      } else {
+#pragma unroll 1
+        for (int r = r0; r < rows_; r += step) {
+          const vector_range<In> range(row, cols_, call_.memory);
+          if (v < range.size()) {
+            *to = range.readable(v) ? reinterpret_cast<const block16*>(range.base)[v]
+                                    : load_elements(range, v);
+          }
+          row += step * call_.x_stride;
+          to += step * of_.pitch;
+        }
+      }
+    }
+    if (lane_ == 0) {
+      copies_[none_] = outside_elements<In, outside::minus_infinity>();
+    }
+    wait_for_copies();
+    synchronize_warp();
+    if (!of_.whole) {
+#pragma unroll 1
+      for (int i = lane_; i < rows_; i += lanes) {
+        const vector_range<In> range(x_ + i * call_.x_stride, cols_, call_.memory);
+        block16* const own = copies_ + row_begin(i);
+        mask_head(own[0], range, 0);
+        mask_tail(own[range.size() - 1], range, range.size() - 1);
+      }
+      synchronize_warp();
+    }
+  }
+
+  /// The k best of each row to its list, in order.
+  __device__ void search() const {
+    const int row_lanes = 1 << of_.row_shift;
+    const int part = lane_ & (row_lanes - 1);
+    const int r = row_of_lane();
+    const int own = row_begin(r);
+    const int size = size_of(r);
+    std::uint32_t best[most];
+    std::uint32_t lost = 0;
+    for (int first = 0; first < of_.vectors; first += pack_vectors << of_.row_shift) {
+      std::uint32_t some[most];
+#pragma unroll
+      for (int j = 0; j < pack_vectors; ++j) {
+        const int v0 = first + (j << of_.row_shift);
+        const int v = v0 + part;
+        const block16 loaded = copies_[v < size ? own + v : none_];
+        // Its position without the lane's part, which comes later: the same for all lanes.
+        const auto reversed = ~static_cast<std::uint32_t>(v0 * width) & of_.positions;
+        make_numbers(some, j * width, loaded, reversed);
+      }
+      sort_within_lane<0, most>(some);
+      if (first == 0) {
+#pragma unroll
+        for (int i = 0; i < most; ++i) {
+          best[i] = some[i];
+        }
+      } else {
+        merge(best, some, lost);
+      }
+    }
+    if (row_lanes > 1) {
+#pragma unroll
+      for (int i = 0; i < most; ++i) {
+        best[i] -= static_cast<std::uint32_t>(part * width);
+      }
+    }
+#pragma unroll 1
+    for (int mask = 1; mask < row_lanes; mask *= 2) {
+      std::uint32_t others[most];
+#pragma unroll
+      for (int i = 0; i < most; ++i) {
+        others[i] = shuffle_xor(best[i], mask);
+      }
+      if constexpr (!exact) {
+        const std::uint32_t other = shuffle_xor(lost, mask);
+        lost = lost < other ? other : lost;
+      }
+      merge(best, others, lost);
+    }
+    std::uint32_t* const list = found_ + r * list_pitch;
+    if (part == 0) {
+#pragma unroll
+      for (int i = 0; i < most; ++i) {
+        list[i] = best[i];
+      }
+      list[most] = lost;
+    }
+    synchronize_warp();
+    const bool exists = lane_ >> of_.row_shift < rows_ && k_ > 0;
+    const std::uint32_t last = exists ? list[k_ - 1] : ~std::uint32_t{0};
+    const bool ends_lowest = last <= (key_of(stored_infinity()) | of_.positions);
+    for_each_row(part == 0 && ends_lowest, [&](int row) { settle_lowest(row); });
+    if constexpr (!exact) {
+      const bool may_be_tied = exists && !ends_lowest && close(last, list[k_]);
+      if (ballot(may_be_tied) != 0) {
+        const bool tied = are_different(own, size, part, last);
+        for_each_row(part == 0 && may_be_tied && tied, [&](int row) { settle_tied(row); });
+      }
+      std::uint32_t nearest = ~std::uint32_t{0};
+#pragma unroll
+      for (int i = 0; i + 1 < most; ++i) {
+        const std::uint32_t apart = (best[i] ^ best[i + 1]) & ~of_.positions;
+        nearest = nearest < apart ? nearest : apart;
+      }
+      if (part == 0 && exists && nearest == 0) {
+        put_in_order(r, best);
+      }
+      synchronize_warp();
+    }
+  }
+
+  /// The rows' states, with the same bits as by fold_tile of row_plan's lanes and vectors: a lane
+  /// has what several of those would have, and adds their sums in the same order.
+  __device__ void fold() const {
+    const int row_lanes = 1 << of_.row_shift;
+    const int part = lane_ & (row_lanes - 1);
+    const int r = row_of_lane();
+    const int own = row_begin(r);
+    const int size = size_of(r);
+    const auto each = [&](int first, int step, const auto& use) {
+      for (int v = first; v < size; v += step) {
+        use(mapped_vector(copies_[own + v]));
+      }
+    };
+    T largest = k_ > 0 ? value(r, found_[r * list_pitch]) : -infinity<T>;
+    // A list's first element is the largest but for the sign of 0 and a NaN's bits.
+    if (ballot(call_.map != element_map::none || k_ == 0 || !(largest > 0 || largest < 0)) != 0) {
+      largest = -infinity<T>;
+      each(part, row_lanes, [&](const block16& v) {
+#pragma unroll
+        for (int i = 0; i < width; ++i) {
+          largest = max_or_nan(largest, element_of<In>(v, i));
+        }
+      });
+      largest = max_over_lanes(largest, row_lanes);
+    }
+    const auto f = frame<T>::of(largest, call_.scale);
+    const int members = 1 << (of_.fold_shift - of_.row_shift);
+    T total = 0;
+    with_exponential<precision::fast>(f, [&](const auto& exponential) {
+      T before[3] = {0, 0, 0};
+#pragma unroll 1
+      for (int i = 0; i < members; ++i) {
+        const int member = reversed_bits(i, of_.fold_shift - of_.row_shift);
+        T sums[2] = {0, 0};
+        each(part + (member << of_.row_shift), 1 << of_.fold_shift, [&](const block16& v) {
+#pragma unroll
+          for (int e = 0; e < width; ++e) {
+            sums[e % 2] += exponential(element_of<In>(v, e));
+          }
+        });
+        total = (sums[0] + sums[1]) * exponential.factor;
+        // Like a binary counter: a sum of as many members waits for another of as many.
+        if ((i & 1) == 0) {
+          before[0] = total;
+        } else {
+          total += before[0];
+          if ((i & 2) == 0) {
+            before[1] = total;
+          } else {
+            total += before[1];
+            if ((i & 4) == 0) {
+              before[2] = total;
+            } else {
+              total += before[2];
+            }
+          }
+        }
+      }
+    });
+    total = sum_over_lanes(total, row_lanes);
+    if (part == 0 && lane_ >> of_.row_shift < rows_) {
+      states_[r] = {largest, total};
+      write_state(call_, first_ + r, states_[r]);
+    }
+    synchronize_warp();
+  }
+
+  __device__ void write() const {
+    const int step = lanes >> of_.list_shift;
+    const int r0 = lane_ >> of_.list_shift;
+    const bool has_values = call_.values.data != nullptr;
+    const bool has_probabilities = call_.probabilities.data != nullptr;
+#pragma unroll 1
+    for (int rank = lane_ & ((1 << of_.list_shift) - 1); rank < static_cast<int>(call_.k);
+         rank += 1 << of_.list_shift) {
+      const bool exists = rank < k_;
+      ranked_cursor indices(call_.indices, first_ + r0, rank, step);
+      ranked_cursor values(call_.values, first_ + r0, rank, step);
+      ranked_cursor probabilities(call_.probabilities, first_ + r0, rank, step);
+      const std::uint32_t* number = found_ + r0 * list_pitch + rank;
+      const block16* own = copies_ + row_begin(r0);
+#pragma unroll 1
+      for (int r = r0; r < rows_; r += step) {
+        const int at = exists ? position(*number) : 0;
+        const int head = of_.whole ? 0 : head_of(r);
+        indices.write_integer(exists ? at - head + call_.column_offset : -1);
+        const In element = exists ? reinterpret_cast<const In*>(own)[at] : stored_infinity();
+        if (has_values) {
+          values.write_element(element);
+        }
+        if (has_probabilities) {
+          probabilities.write_real(probability_of(call_, widen(element), states_[r]));
+        }
+        number += step * list_pitch;
+        own += step * of_.pitch;
+      }
+    }
+  }
+
+ private:
+  [[nodiscard]] __device__ static const In* aligned(const In* p) {
+    return reinterpret_cast<const In*>(reinterpret_cast<std::uintptr_t>(p) &
+                                       ~std::uintptr_t{vector_bytes - 1});
+  }
+  [[nodiscard]] __device__ static In stored_infinity() {
+    return stored_element<In>(outside_elements<In, outside::minus_infinity>(), 0);
+  }
+  /// The row that a lane searches and folds; of one with no row the last.
+  [[nodiscard]] __device__ int row_of_lane() const {
+    const int r = lane_ >> of_.row_shift;
+    return r < rows_ ? r : rows_ - 1;
+  }
+  [[nodiscard]] __device__ int row_begin(int r) const { return r * of_.pitch; }
+  [[nodiscard]] __device__ int head_of(int r) const {
+    const auto address = reinterpret_cast<std::uintptr_t>(x_ + r * call_.x_stride);
+    return static_cast<int>(address & (vector_bytes - 1)) / static_cast<int>(sizeof(In));
+  }
+  [[nodiscard]] __device__ int size_of(int r) const {
+    return of_.whole ? of_.vectors : (head_of(r) + cols_ + width - 1) / width;
+  }
+
+  /// An element as a number that is larger the earlier it ranks: its key, the last bits of which
+  /// give way to its position in the row. Of 16-bit elements all numbers are in the order of the
+  /// elements; of f32 those that are close to each other are in the order of positions.
+  [[nodiscard]] __device__ std::uint32_t number(std::uint32_t key, std::uint32_t reversed) const {
+    return (key & ~of_.positions) | reversed;
+  }
+  [[nodiscard]] __device__ int position(std::uint32_t number) const {
+    return static_cast<int>(~number & of_.positions);
+  }
+  [[nodiscard]] __device__ bool close(std::uint32_t a, std::uint32_t b) const {
+    return ((a ^ b) & ~of_.positions) == 0;
+  }
+  /// The element at a position of a row.
+  [[nodiscard]] __device__ T element(int r, int position) const {
+    return widen(reinterpret_cast<const In*>(copies_ + row_begin(r))[position]);
+  }
+  [[nodiscard]] __device__ T value(int r, std::uint32_t number) const {
+    return element(r, position(number));
+  }
+
+  /// A key whose last bits may give way to a position.
+  [[nodiscard]] __device__ static std::uint32_t key_of(In x) {
+    if constexpr (exact) {
+      return order_keys_of_pair<In>(x.bits) << 16;
+    } else {
+      return order_key(x);
+    }
+  }
+  /// The numbers of a vector's elements, whose first position is `reversed`.
+  __device__ void make_numbers(std::uint32_t (&some)[most], int to, const block16& v,
+                               std::uint32_t reversed) const {
+    if constexpr (exact) {
+#pragma unroll
+      for (int w = 0; w < 4; ++w) {
+        const std::uint32_t keys = order_keys_of_pair<In>(v.words[w]);
+        some[to + 2 * w] = keys * 0x10000U + (reversed - static_cast<std::uint32_t>(2 * w));
+        some[to + 2 * w + 1] =
+            (keys & 0xffff0000U) | (reversed - static_cast<std::uint32_t>(2 * w + 1));
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < width; ++i) {
+        some[to + i] =
+            number(order_key(element_of<In>(v, i)), reversed - static_cast<std::uint32_t>(i));
+      }
+    }
+  }
+
+  __device__ static void merge(std::uint32_t (&best)[most], const std::uint32_t (&others)[most],
+                               std::uint32_t& lost) {
+    if constexpr (exact) {
+      merge_best(best, others);
+    } else {
+      merge_and_tell(best, others, lost);
+    }
+  }
+
+  [[nodiscard]] __device__ block16 mapped_vector(block16 v) const {
+    if (call_.map != element_map::none) {
+#pragma unroll
+      for (int i = 0; i < width; ++i) {
+        const T x = mapped(element_of<In>(v, i), call_.map);
+        if constexpr (sizeof(In) == 2) {
+          set_element(v, i, In(x));
+        } else {
+          set_element(v, i, x);
+        }
+      }
+    }
+    return v;
+  }
+  [[nodiscard]] __device__ static int reversed_bits(int i, int bits) {
+    static_assert(most_folds_each == 8);
+    return ((i & 1) << 2 | (i & 2) | i >> 2) >> (3 - bits);
+  }
+
+  /// By the warp, use(row) for the rows of the lanes that ask for it.
+  template <class Use>
+  __device__ void for_each_row(bool asks, const Use& use) const {
+    for (lane_mask rows = ballot(asks); rows != 0; rows &= rows - 1) {
+      use((count(rows ^ (rows - 1)) - 1) >> of_.row_shift);
+      synchronize_warp();
+    }
+  }
+
+  /// For a row with -infinity in its list, where positions outside the row may be, too.
+  __device__ void settle_lowest(int r) const {
+    const std::uint32_t key = key_of(stored_infinity());
+    std::uint32_t* const list = found_ + r * list_pitch;
+    const int head = head_of(r);
+    int found = 0;
+#pragma unroll 1
+    for (int i = 0; i < k_; i += lanes) {
+      found += count(ballot(i + lane_ < k_ && list[i + lane_] > (key | of_.positions)));
+    }
+#pragma unroll 1
+    for (int c = 0; c < cols_ && found < k_; c += lanes) {
+      const bool is = c + lane_ < cols_ && element(r, head + c + lane_) == -infinity<T>;
+      const lane_mask all = ballot(is);
+      const int to = found + count(all & lanes_below());
+      if (is && to < k_) {
+        list[to] = number(key, ~static_cast<std::uint32_t>(head + c + lane_) & of_.positions);
+      }
+      found += count(all);
+    }
+  }
+
+  /// Whether the elements that are close to `last` have several keys; of each lane's row.
+  [[nodiscard]] __device__ bool are_different(int own, int size, int part,
+                                              std::uint32_t last) const {
+    std::uint32_t least = ~std::uint32_t{0};
+    std::uint32_t largest = 0;
+#pragma unroll 1
+    for (int v = part; v < size; v += 1 << of_.row_shift) {
+      const block16 loaded = copies_[own + v];
+#pragma unroll
+      for (int i = 0; i < width; ++i) {
+        const std::uint32_t key = order_key(element_of<In>(loaded, i));
+        if (close(key, last)) {
+          least = key < least ? key : least;
+          largest = key > largest ? key : largest;
+        }
+      }
+    }
+#pragma unroll 1
+    for (int mask = 1; mask < 1 << of_.row_shift; mask *= 2) {
+      const std::uint32_t l = shuffle_xor(least, mask);
+      const std::uint32_t m = shuffle_xor(largest, mask);
+      least = l < least ? l : least;
+      largest = m > largest ? m : largest;
+    }
+    return least < largest;
+  }
+
+  /// For a row some of whose elements that are close to the list's last were left out: the list
+  /// gets the first of all such.
+  __device__ void settle_tied(int r) const {
+    std::uint32_t* const list = found_ + r * list_pitch;
+    const std::uint32_t last = list[k_ - 1];
+    const int head = head_of(r);
+    int first = k_ - 1;
+    while (first > 0 && close(list[first - 1], last)) {
+      --first;
+    }
+    synchronize_warp();
+    packed_entry before = ~packed_entry{0};
+#pragma unroll 1
+    for (int i = first; i < k_; ++i) {
+      packed_entry next = 0;
+#pragma unroll 1
+      for (int p = head + lane_; p < head + cols_; p += lanes) {
+        const std::uint32_t key = order_key(element(r, p));
+        const packed_entry e = entry_of<packed_entry>::make(key, p);
+        next = close(key, last) && e < before && e > next ? e : next;
+      }
+      before = max_over_warp<lanes>(next);
+      if (lane_ == 0) {
+        list[i] = number(last, ~static_cast<std::uint32_t>(entry_of<packed_entry>::column(before)) &
+                                   of_.positions);
+      }
+    }
+  }
+
+  /// Puts those of a row's list that are close to each other in order; `best` is that list, but for
+  /// what settle_tied changed, which is in order.
+  __device__ void put_in_order(int r, const std::uint32_t (&best)[most]) const {
+    std::uint64_t close_to_next = 0;
+#pragma unroll
+    for (int i = 0; i + 1 < most; ++i) {
+      close_to_next |= close(best[i], best[i + 1]) ? std::uint64_t{1} << i : 0;
+    }
+    std::uint32_t* const list = found_ + r * list_pitch;
+#pragma unroll 1
+    for (; close_to_next != 0; close_to_next &= close_to_next - 1) {
+      const int i = 64 - leading_zeros(close_to_next & (0 - close_to_next));
+      if (i >= k_) {
+        break;
+      }
+      const std::uint32_t own = list[i];
+      const std::uint32_t key = order_key(value(r, own));
+      int to = i;
+      while (to > 0 && close(list[to - 1], own) && order_key(value(r, list[to - 1])) < key) {
+        list[to] = list[to - 1];
+        --to;
+      }
+      list[to] = own;
+    }
+  }
+
+  const topk_arguments<In>& call_;
+  const pack_layout& of_;
+  int lane_;
+  std::int64_t first_;  ///< row
+  const In* x_;
+  int rows_;
+  int cols_;
+  int k_;
+  block16* copies_;
+  int none_;  ///< the vector that is outside
+  softmax_state<T>* states_;
+  std::uint32_t* found_;
+};
+
+template <int lanes, int most, class In>
+__global__ void __launch_bounds__(128)
+    topk_rows_by_packs(const topk_arguments<In> call, const pack_layout of) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
+  }
+  using rows_type = rows_by_packs<lanes, most, In>;
+  const int warp = static_cast<int>(threadIdx.x) / lanes;
+  const int warps = static_cast<int>(blockDim.x) / lanes;
+  const std::int64_t first = (std::int64_t{blockIdx.x} * warps + warp) * of.rows;
+  if (first >= call.rows) {
+    return;
+  }
+  const rows_type rows(call, of, static_cast<int>(threadIdx.x) % lanes, first,
+                       dynamic_shared_memory() + warp * rows_type::bytes(of.rows, of.pitch));
+  rows.copy();
+  rows.search();
+  if (call.folds) {
+    rows.fold();
+  }
+  rows.write();
+}
+
+}  // namespace SOFTFOLD_BACKEND
+}  // namespace softfold::gpu
