@@ -166,6 +166,19 @@ sample_lists listed(executor& on, const core::sample_problem& p) {
     return {};
   }
   const dtype index = p.x.cols > std::numeric_limits<std::int32_t>::max() ? dtype::i64 : dtype::i32;
+  sample_lists lists;
+  core::with_real(p.x.type, [&]<class In>(In) {
+    lists.spans =
+        list_spans_as<In>(on,
+                          {.function = "sample",
+                           .x = p.x,
+                           .indices = {nullptr, index, p.x.rows, ways.listed, ways.listed},
+                           .values = {nullptr, p.x.type, p.x.rows, ways.listed, ways.listed}},
+                          on.listed);
+  });
+  if (lists.spans.entries != nullptr) {
+    return lists;
+  }
   const auto entries = static_cast<std::size_t>(p.x.rows * ways.listed);
   const runtime::current_device current(on.device);
   auto* const memory =
@@ -173,9 +186,8 @@ sample_lists listed(executor& on, const core::sample_problem& p) {
   // The wider of the two first, so that both are aligned.
   const bool values_first = size_of(p.x.type) >= size_of(index);
   std::byte* const second = memory + entries * (values_first ? size_of(p.x.type) : size_of(index));
-  const sample_lists lists = {
-      {values_first ? memory : second, p.x.type, p.x.rows, ways.listed, ways.listed},
-      {values_first ? second : memory, index, p.x.rows, ways.listed, ways.listed}};
+  lists.values = {values_first ? memory : second, p.x.type, p.x.rows, ways.listed, ways.listed};
+  lists.columns = {values_first ? second : memory, index, p.x.rows, ways.listed, ways.listed};
   run_each(on,
            core::topk_problem{
                .function = "sample", .x = p.x, .indices = lists.columns, .values = lists.values});

@@ -138,11 +138,14 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
                   reader_threads, 0, source, p, ways, rest, states);
     }
   });
-  if (lists.values.data != nullptr) {
-    with_lanes(on.properties.lanes, [&](auto lanes) {
+  with_lanes(on.properties.lanes, [&](auto lanes) {
+    if (lists.spans.entries != nullptr) {
+      launch_next(on.stream, sample_from_spans<lanes(), In>, rows, merge_threads, 0, p, ways,
+                  lists.spans);
+    } else if (lists.values.data != nullptr) {
       launch_next(on.stream, sample_from_lists<lanes(), In>, rows, list_threads, 0, p, ways, lists);
-    });
-  }
+    }
+  });
   if (ways.may_go(sample_way::row)) {
     run_by_block<In>(on, p, ways);
   }

@@ -5,10 +5,11 @@
 
 #include <gpu/topk/run.hpp>
 
-#define SOFTFOLD_GPU_TOPK(In)                                     \
-  namespace softfold::gpu {                                       \
-  inline namespace SOFTFOLD_BACKEND {                             \
-  template void run_as<In>(executor&, const core::topk_problem&); \
-  }                                                               \
-  }                                                               \
+#define SOFTFOLD_GPU_TOPK(In)                                                            \
+  namespace softfold::gpu {                                                              \
+  inline namespace SOFTFOLD_BACKEND {                                                    \
+  template void run_as<In>(executor&, const core::topk_problem&);                        \
+  template span_lists list_spans_as<In>(executor&, const core::topk_problem&, scratch&); \
+  }                                                                                      \
+  }                                                                                      \
   static_assert(true)

@@ -32,6 +32,10 @@ template <class In>
 void run_as(executor& on, const core::fold_problem& p);
 template <class In>
 void run_as(executor& on, const core::topk_problem& p);
+/// topk.inl: the lists of rows' spans, which are left to be merged, in `memory`; none, and nothing
+/// done, of rows that are not listed by spans. Without states; of 16- and 32-bit elements.
+template <class In>
+span_lists list_spans_as(executor& on, const core::topk_problem& p, scratch& memory);
 
 /// reproducible.inl: the same to the bits of core/reproducible.hpp; without edits.
 template <class In>

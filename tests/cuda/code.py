@@ -40,7 +40,7 @@ TUNED = {
     "finish_rows": 0,
     "finish_long_rows": 0,
     "topk_rows_by_lanes": 0,
-    "topk_rows_by_packs": 0,
+    "topk_rows_by_packs": 8,
     "topk_rows_by_sorting": 0,
     "topk_bounded": 0,
     "topk_chunks": 8,

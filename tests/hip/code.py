@@ -60,6 +60,7 @@ KINDS = {
     "race_chunks": Kind(True, False, False, vectors=2, in_flight=0, sgpr_spills=56, lds=5),
     "race_finish": Kind(False, False, False, vectors=1, in_flight=0, sgpr_spills=32, lds=3),
     "sample_from_lists": Kind(False, False, False, vectors=1, in_flight=0, sgpr_spills=48),
+    "sample_from_spans": Kind(False, False, True, vectors=1, in_flight=0, sgpr_spills=80, lds=12),
     "sample_in_rounds": Kind(True, False, True, vectors=2, in_flight=0, sgpr_spills=400, lds=9),
     "stair_chunks": Kind(True, False, True, vectors=2, in_flight=0, lds=15),
     "stair_finish": Kind(True, False, True, vectors=2, in_flight=0, sgpr_spills=400, flat=True, lds=24),

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// Rows of which few first elements are kept: the tokens from the rows' top-k lists, a thread for
-/// each element.
+/// each element. Where the lists are of spans, a row's are merged first.
 #pragma once
 
 #include <gpu/row/vector_elements.hpp>
 #include <gpu/sampling/race.hpp>
 #include <gpu/sampling/results.hpp>
 #include <gpu/sampling/way.hpp>
+#include <gpu/topk/lists.hpp>
 #include <gpu/uninitialised.hpp>
 
 #include <core/sample_row.hpp>
@@ -21,9 +22,9 @@ inline namespace SOFTFOLD_BACKEND {
 constexpr int list_threads = sample_ways::most_listed;
 
 /// What the warps of a list share.
-template <int lanes>
+template <int lanes, int threads>
 struct list_memory {
-  static constexpr int warps = list_threads / lanes;
+  static constexpr int warps = threads / lanes;
 
   std::uint64_t weights[warps];
   int kept[warps];                        ///< elements
@@ -56,47 +57,45 @@ __device__ inline core::sampling::runner best_over_warp(core::sampling::runner b
   return best;
 }
 
-template <int lanes, class In>
-__global__ void __launch_bounds__(list_threads)
-    sample_from_lists(const core::sample_problem problem, const sample_ways ways,
-                      const sample_lists lists) {
-  if constexpr (!target_has_lanes<lanes>) {
-    return stop_wrong_lanes();
-  }
+/// A row's parameters, and what follows from them.
+template <class A>
+struct list_parameters {
+  core::sampling::parameters of_row;
+  bool is_listed;
+  bool greedy;
+  double scale;
+  double depth;
+
+  __device__ list_parameters(const core::sample_problem& problem, const sample_ways& ways,
+                             std::int64_t row)
+      : of_row(core::sampling::parameters_of(problem.options, row)),
+        is_listed(ways.way_of(of_row) == sample_way::list),
+        greedy(of_row.temperature == 0),
+        scale(greedy ? 1 : core::sampling::scale_of<A>(of_row.temperature)),
+        depth(core::sampling::min_p_depth(of_row.min_p)) {}
+};
+
+/// The tokens of a row by all threads of a block, whose elements are the list's: `x` and its
+/// column, -infinity from the row's k on; `first` is the list's first element.
+template <int lanes, class A, class Memory>
+__device__ inline void draw_from_list(const core::sample_problem& problem,
+                                      const list_parameters<A>& of, std::int64_t row, double first,
+                                      double x, std::int64_t column, Memory& memory) {
   namespace sampling = core::sampling;
   using sampling::row_kind;
-  using A = arithmetic_t<In>;
-  using memory_type = list_memory<lanes>;
   constexpr double infinity = std::numeric_limits<double>::infinity();
-  __shared__ uninitialised<memory_type> shared;
-  memory_type& memory = shared.get();
-  const std::int64_t row = blockIdx.x;
   const auto thread = static_cast<int>(threadIdx.x);
   const int warp = thread / lanes;
-  const sampling::parameters p = sampling::parameters_of(problem.options, row);
-  const bool is_listed = ways.way_of(p) == sample_way::list;
-  const bool greedy = p.temperature == 0;
-  const double scale = greedy ? 1 : sampling::scale_of<A>(p.temperature);
-  const double depth = sampling::min_p_depth(p.min_p);
-  wait_for_launch_before();
-  if (!is_listed) {
-    return;
-  }
-  const In* const values = static_cast<const In*>(lists.values.data) + row * lists.values.stride;
-  const auto first = static_cast<double>(widen(values[0]));
-  const bool exists = thread < lists.values.cols && thread < p.top_k;
-  const double x = exists ? static_cast<double>(widen(values[thread])) : -infinity;
-  const std::int64_t column = exists ? core::integer_at(lists.columns.data, lists.columns.type,
-                                                        row * lists.columns.stride + thread)
-                                     : 0;
+  const sampling::parameters& p = of.of_row;
+  const bool greedy = of.greedy;
   const row_kind kind = first != first       ? row_kind::nan
                         : first == -infinity ? row_kind::empty
                         : first == infinity  ? row_kind::infinite
                                              : row_kind::ordinary;
-  const double largest = sampling::scaled(scale, first);
-  const double z = sampling::scaled(scale, x);
+  const double largest = sampling::scaled(of.scale, first);
+  const double z = sampling::scaled(of.scale, x);
   // The first elements, as they stand in order.
-  const bool deep_enough = z > -infinity && largest - z <= depth;
+  const bool deep_enough = z > -infinity && largest - z <= of.depth;
   const std::uint64_t weight = deep_enough ? sampling::weight_of(largest - z) : 0;
 
   std::uint64_t up_to = sum_up_to_lane<lanes>(weight);  // 64 of 2^50 at most
@@ -144,7 +143,7 @@ __global__ void __launch_bounds__(list_threads)
              column};
     }
     const sampling::runner of_warp = best_over_warp<lanes>(own);
-    sampling::runner(&found)[memory_type::warps] = memory.best[draw % 2];
+    sampling::runner(&found)[Memory::warps] = memory.best[draw % 2];
     if (thread % lanes == 0) {
       found[warp] = of_warp;
     }
@@ -159,6 +158,61 @@ __global__ void __launch_bounds__(list_threads)
       write_drawn(problem, row, draw, {z, column}, kind, log);
     }
   }
+}
+
+template <int lanes, class In>
+__global__ void __launch_bounds__(list_threads)
+    sample_from_lists(const core::sample_problem problem, const sample_ways ways,
+                      const sample_lists lists) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
+  }
+  __shared__ uninitialised<list_memory<lanes, list_threads>> shared;
+  const std::int64_t row = blockIdx.x;
+  const auto thread = static_cast<int>(threadIdx.x);
+  const list_parameters<arithmetic_t<In>> of(problem, ways, row);
+  wait_for_launch_before();
+  if (!of.is_listed) {
+    return;
+  }
+  const In* const values = static_cast<const In*>(lists.values.data) + row * lists.values.stride;
+  const bool exists = thread < lists.values.cols && thread < of.of_row.top_k;
+  const double x = exists ? static_cast<double>(widen(values[thread]))
+                          : -std::numeric_limits<double>::infinity();
+  const std::int64_t column = exists ? core::integer_at(lists.columns.data, lists.columns.type,
+                                                        row * lists.columns.stride + thread)
+                                     : 0;
+  draw_from_list<lanes>(problem, of, row, static_cast<double>(widen(values[0])), x, column,
+                        shared.get());
+}
+
+/// The same from the lists of spans: one launch less.
+template <int lanes, class In>
+__global__ void __launch_bounds__(merge_threads)
+    sample_from_spans(const core::sample_problem problem, const sample_ways ways,
+                      const span_lists lists) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
+  }
+  using entry = entry_of<packed_entry>;
+  __shared__ merge_memory merged;
+  __shared__ uninitialised<list_memory<lanes, merge_threads>> shared;
+  const std::int64_t row = blockIdx.x;
+  const auto thread = static_cast<int>(threadIdx.x);
+  const list_parameters<arithmetic_t<In>> of(problem, ways, row);
+  wait_for_launch_before();
+  if (!of.is_listed) {
+    return;
+  }
+  merge_lists_of_row<lanes>(lists, row, merged, [] {});
+  const auto value_of = [](packed_entry e) {
+    return static_cast<double>(core::value_of_key<float>(entry::key(e)));
+  };
+  const bool exists = thread < lists.k && thread < of.of_row.top_k;
+  const packed_entry own = exists ? merged.ranked[thread] : entry::none();
+  draw_from_list<lanes>(problem, of, row, value_of(merged.ranked[0]),
+                        exists ? value_of(own) : -std::numeric_limits<double>::infinity(),
+                        exists ? entry::column(own) : 0, shared.get());
 }
 
 }  // namespace SOFTFOLD_BACKEND

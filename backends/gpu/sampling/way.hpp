@@ -3,6 +3,8 @@
 /// How a row's tokens are found: by as few reads as its filters and the wanted results allow.
 #pragma once
 
+#include <gpu/topk/span_lists.hpp>
+
 #include <core/sample_problem.hpp>
 
 #include <cstdint>
@@ -95,10 +97,12 @@ struct sample_ways {
   }
 };
 
-/// The first elements of each row, if some rows' tokens are among them.
+/// The first elements of each row, if some rows' tokens are among them: in order, or those of its
+/// spans.
 struct sample_lists {
   matrix_ref values = {};
   matrix_ref columns = {};
+  span_lists spans = {};
 };
 
 }  // namespace SOFTFOLD_BACKEND

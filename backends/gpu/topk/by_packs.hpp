@@ -243,6 +243,7 @@ class rows_by_packs {
         const std::uint32_t apart = (best[i] ^ best[i + 1]) & ~of_.positions;
         nearest = nearest < apart ? nearest : apart;
       }
+      synchronize_warp();  // all have read what is overwritten
       if (part == 0 && exists && nearest == 0) {
         put_in_order(r, best);
       }
@@ -466,6 +467,7 @@ class rows_by_packs {
     for (int i = 0; i < k_; i += lanes) {
       found += count(ballot(i + lane_ < k_ && list[i + lane_] > (key | of_.positions)));
     }
+    synchronize_warp();
 #pragma unroll 1
     for (int c = 0; c < cols_ && found < k_; c += lanes) {
       const bool is = c + lane_ < cols_ && element(r, head + c + lane_) == -infinity<T>;

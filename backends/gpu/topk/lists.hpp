@@ -15,6 +15,7 @@
 #include <gpu/group/select.hpp>
 #include <gpu/topk/candidates.hpp>
 #include <gpu/topk/results.hpp>
+#include <gpu/topk/span_lists.hpp>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
@@ -290,29 +291,24 @@ __global__ void __launch_bounds__(chunk_threads, least_resident(4))
 
 inline constexpr int merge_threads = 128;
 
-/// The k best of a row from the lists of its spans, and its state from those of its chunks. All
-/// spans but the last have k elements or more, so k elements at least reach the smallest of the
-/// elements of rank k / (spans - 1), rounded up; and k reach the last of any list.
-template <int lanes, class In>
-__global__ void __launch_bounds__(merge_threads)
-    topk_merge(const topk_arguments<In> call, const packed_entry* all_lists) {
-  if constexpr (!target_has_lanes<lanes>) {
-    return stop_wrong_lanes();
-  }
-  using T = arithmetic_t<In>;
-  __shared__ candidate_list candidates;
-  __shared__ packed_entry ranked[most_listed];
-  __shared__ select_memory select;
-  __shared__ packed_entry bound;
-  __shared__ chunk_memory<softmax_state<T>> groups;
-  __shared__ shared_array<softmax_state<T>, 1> row_state;
-  const std::int64_t row = blockIdx.x;
-  const In* const x = call.x + row * call.x_stride;
-  const int spans = call.spans;
-  const std::int64_t n = call.k * spans;
-  const packed_entry* const lists = all_lists + row * n;
-  wait_for_launch_before();
-  let_next_begin();
+struct merge_memory {
+  candidate_list candidates;
+  packed_entry ranked[most_listed];
+  select_memory select;
+  packed_entry bound;
+};
+
+/// The k best of a row from the lists of its spans, to memory.ranked, by all threads of the block.
+/// All spans but the last have k elements or more, so k elements at least reach the smallest of the
+/// elements of rank k / (spans - 1), rounded up; and k reach the last of any list. `beside`: what
+/// is done while the first warp finds that bound.
+template <int lanes, class Beside>
+__device__ inline void merge_lists_of_row(const span_lists& of, std::int64_t row,
+                                          merge_memory& memory, const Beside& beside) {
+  const std::int64_t k = of.k;
+  const int spans = of.spans;
+  const std::int64_t n = k * spans;
+  const packed_entry* const lists = of.entries + row * n;
   // Loads that are under way together, and while the bound is found; of few rows these are all.
   constexpr int together = 8;
   packed_entry entries[together];
@@ -326,13 +322,13 @@ __global__ void __launch_bounds__(merge_threads)
   load(threadIdx.x);
   if (threadIdx.x < lanes) {
     const int lane = static_cast<int>(threadIdx.x);
-    const std::int64_t rank = (call.k + spans - 2) / (spans - 1);
+    const std::int64_t rank = (k + spans - 2) / (spans - 1);
     packed_entry least = ~packed_entry{0};
     packed_entry last = 0;
     for (int c = lane; c < spans; c += lanes) {
-      const packed_entry* const list = lists + c * call.k;
+      const packed_entry* const list = lists + c * k;
       const packed_entry at_rank = list[rank - 1];
-      const packed_entry at_end = list[call.k - 1];
+      const packed_entry at_end = list[k - 1];
       least = c < spans - 1 && at_rank < least ? at_rank : least;
       last = at_end > last ? at_end : last;
     }
@@ -343,23 +339,17 @@ __global__ void __launch_bounds__(merge_threads)
       last = other_last > last ? other_last : last;
     }
     if (lane == 0) {
-      bound = last > least ? last : least;
-      candidates.found = 0;
+      memory.bound = last > least ? last : least;
+      memory.candidates.found = 0;
     }
   }
-  // By the second warp, while the first one finds the bound.
-  if (call.folds && (threadIdx.x / lanes == 1 || call.chunks > most_chunks_read_by_all)) {
-    const softmax_state<T> whole =
-        combine_chunks<lanes>(call.parts + row * call.chunks, call.chunks, call.states(), groups);
-    if (threadIdx.x == lanes) {
-      row_state[0] = whole;
-    }
-  }
+  beside();
   __syncthreads();
+  candidate_list& candidates = memory.candidates;
   for (std::int64_t first = threadIdx.x;;) {
 #pragma unroll
     for (int i = 0; i < together; ++i) {
-      if (entries[i] >= bound && first + i * merge_threads < n) {
+      if (entries[i] >= memory.bound && first + i * merge_threads < n) {
         candidates.append(entries[i]);
       }
     }
@@ -372,15 +362,42 @@ __global__ void __launch_bounds__(merge_threads)
   __syncthreads();
   if (candidates.found > candidate_list::capacity) {
     const auto get = [lists](std::int64_t i) { return lists[i]; };
-    const cut<packed_entry> end = kth_largest<lanes, packed_entry>(n, call.k, call.k, select, get);
+    const cut<packed_entry> end = kth_largest<lanes, packed_entry>(n, k, k, memory.select, get);
     for_each_selected<lanes>(
-        n, end, select, candidates.found, get,
+        n, end, memory.select, candidates.found, get,
         [&](std::int64_t i, int position) { candidates.entries[position] = lists[i]; });
   }
-  rank_entries<lanes>(candidates.entries, candidates.found, static_cast<int>(call.k),
-                      merge_threads / lanes, ranked);
+  rank_entries<lanes>(candidates.entries, candidates.found, static_cast<int>(k),
+                      merge_threads / lanes, memory.ranked);
   __syncthreads();
-  write_row(call, x, row, ranked, call.folds ? row_state[0] : softmax_state<T>{});
+}
+
+/// The results of rows whose spans have lists, with their states from those of their chunks.
+template <int lanes, class In>
+__global__ void __launch_bounds__(merge_threads)
+    topk_merge(const topk_arguments<In> call, const span_lists lists) {
+  if constexpr (!target_has_lanes<lanes>) {
+    return stop_wrong_lanes();
+  }
+  using T = arithmetic_t<In>;
+  __shared__ merge_memory memory;
+  __shared__ chunk_memory<softmax_state<T>> groups;
+  __shared__ shared_array<softmax_state<T>, 1> row_state;
+  const std::int64_t row = blockIdx.x;
+  wait_for_launch_before();
+  let_next_begin();
+  merge_lists_of_row<lanes>(lists, row, memory, [&] {
+    // By the second warp.
+    if (call.folds && (threadIdx.x / lanes == 1 || call.chunks > most_chunks_read_by_all)) {
+      const softmax_state<T> whole =
+          combine_chunks<lanes>(call.parts + row * call.chunks, call.chunks, call.states(), groups);
+      if (threadIdx.x == lanes) {
+        row_state[0] = whole;
+      }
+    }
+  });
+  write_row(call, call.x + row * call.x_stride, row, memory.ranked,
+            call.folds ? row_state[0] : softmax_state<T>{});
 }
 
 }  // namespace SOFTFOLD_BACKEND

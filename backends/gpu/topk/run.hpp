@@ -73,6 +73,14 @@ void with_pack(int elements, const Body& body) {
   }
 }
 
+/// The lists of a plan's spans, by one kernel; without states.
+template <int lanes, class In>
+void launch_spans(stream_handle stream, const topk_arguments<In>& arguments, const topk_plan& plan,
+                  std::size_t shared_bytes, packed_entry* lists) {
+  launch_shared(stream, topk_chunks<lanes, list_of::span, In>, arguments.rows * plan.spans(),
+                plan.threads, shared_bytes, arguments, lists);
+}
+
 template <int lanes, class In, class Entry>
 void launch_topk(executor& on, const core::topk_problem& p, const topk_plan& plan) {
   using T = arithmetic_t<In>;
@@ -127,20 +135,19 @@ void launch_topk(executor& on, const core::topk_problem& p, const topk_plan& pla
       return;
     }
     if (plan.kind == topk_plan_kind::lists) {
-      auto* const lists = sizes.lists > 0
-                              ? reinterpret_cast<packed_entry*>(memory + sizes.keys + sizes.states)
-                              : nullptr;
       const std::size_t states = arguments.folds ? plan.span * (plan.threads / lanes + 1) : 0;
-      void (*const kernel)(topk_arguments<In>, packed_entry*) =
-          lists != nullptr   ? topk_chunks<lanes, list_of::span, In>
-          : plan.chunks == 1 ? topk_chunks<lanes, list_of::chunk, In>
-                             : topk_chunks<lanes, list_of::row, In>;
-      launch_shared(stream, kernel, p.x.rows * plan.spans(), plan.threads,
-                    states * sizeof(softmax_state<T>), arguments, lists);
-      if (lists != nullptr) {
+      if (plan.spans() > 1) {
+        auto* const lists = reinterpret_cast<packed_entry*>(memory + sizes.keys + sizes.states);
+        launch_spans<lanes>(stream, arguments, plan, states * sizeof(softmax_state<T>), lists);
         launch_next(stream, topk_merge<lanes, In>, p.x.rows, merge_threads, 0, arguments,
-                    static_cast<const packed_entry*>(lists));
+                    span_lists{lists, arguments.k, plan.spans()});
+        return;
       }
+      launch_shared(stream,
+                    plan.chunks == 1 ? topk_chunks<lanes, list_of::chunk, In>
+                                     : topk_chunks<lanes, list_of::row, In>,
+                    p.x.rows, plan.threads, states * sizeof(softmax_state<T>), arguments,
+                    static_cast<packed_entry*>(nullptr));
       return;
     }
   }
@@ -178,6 +185,24 @@ void run_as(executor& on, const core::topk_problem& p) {
       }
     }
   });
+}
+
+template <class In>
+span_lists list_spans_as(executor& on, const core::topk_problem& p, scratch& memory) {
+  if constexpr (!std::is_same_v<In, double>) {
+    const runtime::current_device current(on.device);
+    const topk_plan plan =
+        plan_topk(shape_of(p.x), p.x.rows, p.indices.cols, on.limits(), on.forced);
+    if (plan.kind == topk_plan_kind::lists && plan.spans() > 1) {
+      on.last = plan;
+      auto* const lists = static_cast<packed_entry*>(memory.at_least(scratch_of(p, plan).lists));
+      with_lanes(on.properties.lanes, [&](auto lanes) {
+        launch_spans<lanes()>(on.stream, arguments_of<In>(p, plan, {}, nullptr), plan, 0, lists);
+      });
+      return {lists, p.indices.cols, plan.spans()};
+    }
+  }
+  return {};
 }
 
 }  // namespace SOFTFOLD_BACKEND
