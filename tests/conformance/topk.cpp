@@ -70,7 +70,9 @@ TEST_CASE_TEMPLATE("short rows whose elements differ in their last bits", T,
                           : std::is_same_v<T, bfloat16> ? 0x1p-7
                                                         : 0x1p-10;  // from 1 on
   for (const std::int64_t cols : {3, 20, 33, 64, 100, 128, 256, 300, 700, 1024}) {
-    problem<T> p({41, cols, distribution::normal, 1, cols == 300 ? 3 : 0, 1, 31500});
+    // So many of one length that a GPU's warp has several.
+    const std::int64_t rows = cols == 100 ? rows_for_gpus(3000) : 41;
+    problem<T> p({rows, cols, distribution::normal, 1, cols == 300 ? 3 : 0, 1, 31500});
     for (std::int64_t r = 0; r < p.x.rows(); ++r) {
       for (std::int64_t c = 0; c < cols; ++c) {
         const auto any = static_cast<std::int64_t>(random() >> 32);
