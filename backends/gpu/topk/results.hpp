@@ -127,26 +127,26 @@ __device__ inline void write_ranked(const topk_arguments<In>& call, const In* x,
 class ranked_cursor {
  public:
   __device__ ranked_cursor(const ranked_output& to, std::int64_t row, std::int64_t rank, int step)
-      : type(to.type) {
-    const int bytes = type == dtype::f64 || type == dtype::i64   ? 8
-                      : type == dtype::f32 || type == dtype::i32 ? 4
-                                                                 : 2;
+      : type_(to.type) {
+    const int bytes = type_ == dtype::f64 || type_ == dtype::i64   ? 8
+                      : type_ == dtype::f32 || type_ == dtype::i32 ? 4
+                                                                   : 2;
     at_ = static_cast<unsigned char*>(to.data) + (row * to.stride + rank) * bytes;
     step_ = step * to.stride * bytes;
   }
   __device__ void write_integer(std::int64_t value) {
-    core::write_integer(at_, type, 0, value);
+    core::write_integer(at_, type_, 0, value);
     at_ += step_;
   }
   template <class T>
   __device__ void write_real(T value) {
-    core::write_real(at_, type, 0, value);
+    core::write_real(at_, type_, 0, value);
     at_ += step_;
   }
   /// The element itself, where the types are the same.
   template <class In>
   __device__ void write_element(In x) {
-    if (type == dtype_of<In>) {
+    if (type_ == dtype_of<In>) {
       *reinterpret_cast<In*>(at_) = x;
       at_ += step_;
     } else {
@@ -154,9 +154,8 @@ class ranked_cursor {
     }
   }
 
-  dtype type;
-
  private:
+  dtype type_;
   unsigned char* at_;
   std::int64_t step_;
 };
