@@ -23,8 +23,8 @@ PAGE = ROOT / "docs" / "figures.md"
 
 NAMES = {"onednn": "oneDNN", "onednn_partial_sort": "oneDNN then std::partial_sort", "xnnpack": "XNNPACK",
          "partial_sort": "std::partial_sort", "seed_safe": "a plain loop", "seed_online": "a plain loop",
-         "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "cudnn": "cuDNN", "cub": "CUB",
-         "pytorch": "PyTorch", "torch_compile": "torch.compile",
+         "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "llama_cpp": "llama.cpp's samplers",
+         "cudnn": "cuDNN", "cub": "CUB", "pytorch": "PyTorch", "torch_compile": "torch.compile",
          "triton": "Triton", "quack": "quack", "flashinfer": "FlashInfer",
          "memcpy": "memcpy", "copy_kernel": "a copy", "deep_copy": "a copy",
          "one_read": "one read", "sdpa_flash": "FlashAttention of PyTorch", "sdpa_cudnn": "cuDNN by PyTorch",

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Times ONNX Runtime, OpenVINO and PyTorch beside the library, where Python can import them, on cases
-of softfold_bench.
+"""Times ONNX Runtime, OpenVINO, PyTorch and llama.cpp's samplers beside the library, where Python can
+import them, on cases of softfold_bench.
 
     peers.py --like RESULT.json --threads N --out PEERS.json [--peers REGEX] [--filter REGEX]
 
@@ -27,7 +27,8 @@ from worker import Absent, Failed, Gone, Worker
 
 SUBJECT = "softfold"
 # name -> the package to install
-PACKAGES = {SUBJECT: "softfold", "onnxruntime": "onnxruntime", "openvino": "openvino", "pytorch": "torch"}
+PACKAGES = {SUBJECT: "softfold", "onnxruntime": "onnxruntime", "openvino": "openvino", "pytorch": "torch",
+            "llama_cpp": "llama-cpp-python"}
 CALLS = "peers_calls"
 NORMAL_PERIOD = 1000003
 
@@ -130,7 +131,7 @@ class Contenders:
 
 def agree(case, answer, expected):
     """Whether two answers are the same, within what softfold_bench allows."""
-    if case["operation"] == "sample":  # no two libraries draw the same
+    if case["operation"] in results.DRAWS:  # no two libraries draw the same
         return all(0 <= column < case["cols"] for column in answer)
     part = 1e-2 if case["operation"] == "attention" else 0
     least = max([1e-6, *(part * abs(b) for b in expected)])

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls that peers.py times: of ONNX Runtime, OpenVINO, PyTorch, and of the library by its Python
-package. Each contender runs in a worker (worker.py) and imports only what it needs itself.
+"""The calls that peers.py times: of ONNX Runtime, OpenVINO, PyTorch, llama.cpp, and of the library by its
+Python package. Each contender runs in a worker (worker.py) and imports only what it needs itself.
 
 A contender is a function of a case, its elements and a number of threads. It returns a call, and what
 makes an array of what the call returns; or None if it does not do the case.
 """
 
+import ctypes
 import importlib
 import mmap
 
@@ -13,7 +14,7 @@ import numpy as np
 import onnx_model
 import results
 
-torch = onnxruntime = openvino = softfold = None  # until load()
+torch = onnxruntime = openvino = softfold = llama_cpp = None  # until load()
 
 FLOATS = {"f32": "float32", "f64": "float64", "f16": "float16"}
 WRITE_X = ("softmax", "log_softmax", "masked_softmax")  # into memory that is given
@@ -76,6 +77,8 @@ def softfold_call(case, x, threads):
         mask = mask_words(kept_columns(case))
         mask = torch.from_numpy(mask) if case["dtype"] == "bf16" else mask
         return lambda: softfold.softmax(x, mask=mask, out=y), as_numpy
+    if operation in results.DRAWS:
+        return lambda: softfold.sample(x, seed=1, **results.DRAWS[operation]), as_numpy
     call = {
         "softmax": lambda: softfold.softmax(x, out=y),
         "log_softmax": lambda: softfold.log_softmax(x, out=y),
@@ -83,7 +86,6 @@ def softfold_call(case, x, threads):
         "scan": lambda: softfold.logcumsumexp(x),
         "topk": lambda: softfold.topk(x, k),
         "softmax_topk": lambda: softfold.softmax_topk(x, k),
-        "sample": lambda: softfold.sample(x, seed=1),
     }.get(operation)
     return call and (call, as_numpy)
 
@@ -182,8 +184,40 @@ def openvino_call(case, x, threads):
             lambda _: request.get_output_tensor(0).data)
 
 
+def llama_cpp_call(case, x, threads):
+    """A chain of its samplers. They work on candidates, which are made of each row's logits first, as its
+    programs do; by one thread."""
+    if case["operation"] not in results.DRAWS or case["dtype"] != "f32" or threads > 1:
+        return None
+    lib, filters = llama_cpp, results.DRAWS[case["operation"]]
+    chain = lib.llama_sampler_chain_init(lib.llama_sampler_chain_default_params())
+    if "top_k" in filters:
+        lib.llama_sampler_chain_add(chain, lib.llama_sampler_init_top_k(filters["top_k"]))
+    if "top_p" in filters:
+        lib.llama_sampler_chain_add(chain, lib.llama_sampler_init_top_p(filters["top_p"], 1))
+    if "min_p" in filters:
+        lib.llama_sampler_chain_add(chain, lib.llama_sampler_init_min_p(filters["min_p"], 1))
+    lib.llama_sampler_chain_add(chain, lib.llama_sampler_init_dist(1))
+    candidates = np.zeros(case["cols"], [("id", "<i4"), ("logit", "<f4"), ("p", "<f4")])
+    assert candidates.itemsize == ctypes.sizeof(lib.llama_token_data)
+    columns, tokens = np.arange(case["cols"], dtype="int32"), np.zeros(case["rows"], "int64")
+    data = ctypes.cast(candidates.ctypes.data, ctypes.POINTER(lib.llama_token_data))
+    array = lib.llama_token_data_array()
+
+    def call():
+        for row, logits in enumerate(x):
+            candidates["id"] = columns
+            candidates["logit"] = logits
+            array.data, array.size, array.selected, array.sorted = data, columns.size, -1, False
+            lib.llama_sampler_apply(chain, ctypes.byref(array))
+            tokens[row] = candidates["id"][array.selected]
+        return tokens
+
+    return call, as_numpy
+
+
 CALLS = {"softfold": softfold_call, "onnxruntime": onnxruntime_call, "openvino": openvino_call,
-         "pytorch": torch_call}
+         "pytorch": torch_call, "llama_cpp": llama_cpp_call}
 MODULES = {"pytorch": "torch"}
 
 

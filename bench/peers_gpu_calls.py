@@ -46,8 +46,6 @@ QUACK_SWEEP = (128, 256, 512, 1024, 2048, 4096, 8192, 16384, 25000, 32768, 65536
                524288)
 LONGEST_FLASHINFER_ROW = 1 << 20  # more than any vocabulary
 QUACK_BYTES = 2 << 20  # of a row, of gradients two: what 16 blocks hold
-DRAWS = {"sample": {}, "sample_top_k_p": {"top_k": 50, "top_p": 0.95}, "sample_top_p": {"top_p": 0.95},
-         "sample_min_p": {"min_p": 0.05}}  # as softfold_bench filters
 
 
 def is_one_of_sweep(case, columns):
@@ -56,8 +54,8 @@ def is_one_of_sweep(case, columns):
 
 def softfold_call(case, x):
     operation, k = case["operation"], case["k"]
-    if operation in DRAWS:
-        return lambda: softfold.sample(x, seed=1, **DRAWS[operation])
+    if operation in results.DRAWS:
+        return lambda: softfold.sample(x, seed=1, **results.DRAWS[operation])
     if operation in ("topk", "softmax_topk"):
         function = getattr(softfold, operation)
         return lambda: function(x, k)
@@ -165,11 +163,11 @@ def flashinfer_call(case, x):
         "softmax_topk": lambda: top(sampling.softmax(x)),
         "sample": lambda: sampling.sampling_from_logits(x),
         "sample_top_k_p": lambda: sampling.top_k_top_p_sampling_from_logits(
-            x, **DRAWS["sample_top_k_p"]),
+            x, **results.DRAWS["sample_top_k_p"]),
         "sample_top_p": lambda: sampling.top_p_sampling_from_probs(
-            sampling.softmax(x), **DRAWS["sample_top_p"]),
+            sampling.softmax(x), **results.DRAWS["sample_top_p"]),
         "sample_min_p": lambda: sampling.min_p_sampling_from_probs(
-            sampling.softmax(x), **DRAWS["sample_min_p"]),
+            sampling.softmax(x), **results.DRAWS["sample_min_p"]),
     }.get(operation)
 
 

@@ -19,6 +19,8 @@ STANDARD_PEERS = {  # the first that took part; another operation: the first lis
     "scan": ("pytorch", CPU),
     "attention": ("sdpa_flash", "sdpa_efficient", "sdpa_math", "pytorch", CPU),
 }
+DRAWS = {"sample": {}, "sample_top_k_p": {"top_k": 50, "top_p": 0.95}, "sample_top_p": {"top_p": 0.95},
+         "sample_min_p": {"min_p": 0.05}}  # the filters of draws, as softfold_bench has them
 
 
 def attention_inputs(case, x):
