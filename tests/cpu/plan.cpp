@@ -120,8 +120,11 @@ TEST_CASE("others are streamed, behind the next row where a row's exponentials s
   CHECK(plan_for(2, 131072, 1).second == second_pass::scale_output);
   CHECK(plan_for(1, 200000, 1).second == second_pass::scale_output);
   CHECK(plan_for(4000, 32768, 2).rows_per_task > 1);
-  CHECK(plan_for(16, 131072, 2).second == second_pass::scale_behind);
-  CHECK(plan_for(16, 131072, 2).rows_per_task > 1);
+  CHECK(plan_for(16, 131071, 2).second == second_pass::scale_behind);
+  CHECK(plan_for(16, 131071, 2).rows_per_task > 1);
+  // Two rows' have no room there: to memory yes, within the last level's share no.
+  CHECK(plan_for(17, 131072, 2).second == second_pass::scale_behind);
+  CHECK(plan_for(16, 131072, 2).second == second_pass::scale_output);
   CHECK(plan_for(12, 131072, 4).second == second_pass::scale_output);  // or threads would be idle
   const plan few = plan_for(3, 1 << 18, 2);
   CHECK(few.over == spread::segments);

@@ -130,10 +130,13 @@ plan choose_plan(const shape& problem, const machine& caches, int threads,
   chosen.rows_per_task = std::max<std::int64_t>(1, task_elements / cols);
 
   const std::int64_t together = rows_together(chosen.over, problem.rows, threads);
-  const place where = batch_bytes <= l2_bytes * threads       ? in_caches
-                      : together > 1 && row_bytes <= l2_bytes ? in_one
-                      : batch_bytes <= l3_bytes               ? in_share
-                                                              : in_memory;
+  // Two rows' exponentials stand behind each other. More than the second-level cache has room for
+  // is worth it where results go to memory anyway.
+  const std::int64_t most_behind = batch_bytes <= l3_bytes ? (l2_bytes - 1) / 2 : l2_bytes;
+  const place where = batch_bytes <= l2_bytes * threads          ? in_caches
+                      : together > 1 && row_bytes <= most_behind ? in_one
+                      : batch_bytes <= l3_bytes                  ? in_share
+                                                                 : in_memory;
   if (where == in_one) {
     chosen.rows_per_task = std::max(chosen.rows_per_task, together);
   }
