@@ -391,7 +391,7 @@ template <class T, class Out, short_result result, bool scaled>
 std::uint64_t reproducible_short_rows_of(const short_rows& rows) {
   using writer_type = reproducible_short_rows<T, Out, result, scaled>;
   // Log-softmax of short rows, and to or from 16 bits, has enough to do without being stored along
-  // with a fold.
+  // with a fold (measured: docs/notes.md).
   constexpr bool log = result == short_result::log_softmax;
   constexpr bool behind = result == short_result::softmax ||
                           (log && sizeof(T) == sizeof(float) && sizeof(Out) == sizeof(float));

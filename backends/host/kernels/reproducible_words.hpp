@@ -60,8 +60,8 @@ class close_sums<float> {
   /// Whether all sums of that many columns have room in a fraction. Not if there is a NaN, whatever
   /// its sign, or none above 0.
   [[nodiscard]] SOFTFOLD_INLINE bool are_close(std::int64_t columns) const {
-    return (highest() - 0x30000000U < 0x40000000U) &
-           ((highest() >> 23) - (lowest() >> 23) <= most_powers(columns));
+    return highest() - 0x30000000U < 0x40000000U &&
+           (highest() >> 23) - (lowest() >> 23) <= most_powers(columns);
   }
 
   /// The bits of the highest sums, a lane each, and what is one less than those of the lowest.
