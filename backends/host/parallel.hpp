@@ -29,11 +29,15 @@ void on_all_threads(executor& on, Work&& work) {
 }
 
 /// Numbers 0, ..., n - 1, each given out once. Every slot has a range of its own and takes from
-/// the others' when that is used up: work that comes back finds its data where it left them.
+/// the others' when that is used up: work that comes back finds its data where it left them, first
+/// what is still in a cache if each range is given out from its end.
 class dispenser {
  public:
-  dispenser(std::int64_t n, int slots)
-      : n_(n), slots_(slots), taken_(new counter[static_cast<std::size_t>(slots)]) {}
+  dispenser(std::int64_t n, int slots, bool from_end = false)
+      : n_(n),
+        slots_(slots),
+        from_end_(from_end),
+        taken_(new counter[static_cast<std::size_t>(slots)]) {}
 
   /// body(i) for each number that this slot gets.
   template <class Body>
@@ -44,7 +48,7 @@ class dispenser {
       const std::int64_t count = n_ * (owner + 1) / slots_ - begin;
       std::atomic<std::int64_t>& taken = taken_[static_cast<std::size_t>(owner)].value;
       for (std::int64_t i; (i = taken.fetch_add(1, std::memory_order_relaxed)) < count;) {
-        body(begin + i);
+        body(begin + (from_end_ ? count - 1 - i : i));
       }
     }
   }
@@ -55,6 +59,7 @@ class dispenser {
   };
   std::int64_t n_;
   int slots_;
+  bool from_end_;
   std::unique_ptr<counter[]> taken_;
 };
 
@@ -74,7 +79,7 @@ template <class First, class Between, class Second>
 void in_two_phases(executor& on, std::int64_t n, First&& first, Between&& between,
                    Second&& second) {
   dispenser phase_one(n, on.threads);
-  dispenser phase_two(n, on.threads);
+  dispenser phase_two(n, on.threads, true);
   std::atomic<std::int64_t> left{n};
   std::atomic<bool> ready{false};
   on_all_threads(on, [&](int slot) {

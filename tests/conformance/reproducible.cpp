@@ -128,7 +128,7 @@ void check_rows(queue& q, problem<typename Io::input>& p, empty_row policy = emp
 }
 
 /// Rows of the definition's own corners: what the distributions of data.hpp do not have.
-constexpr int corner_rows = 15;
+constexpr int corner_rows = 16;
 template <class In>
 void fill_corner(int which, std::span<In> row) {
   const double inf = std::numeric_limits<double>::infinity();
@@ -180,8 +180,11 @@ void fill_corner(int which, std::span<In> row) {
       case 13:  // just below where the anchor rises: no word of so many packets may overflow
         x = 19.68;
         break;
-      default:  // sums at the top of a place
+      case 14:  // sums at the top of a place
         x = 0.6931471805599453 * (28 + i % 4);
+        break;
+      default:  // probabilities of f64 down to the least, of terms that are too low to be held
+        x = last ? 0 : -690 - 0.5 * (i % 120);
         break;
     }
     row[static_cast<std::size_t>(i)] =

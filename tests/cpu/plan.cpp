@@ -42,7 +42,8 @@ TEST_CASE("whether rows are short depends on their length only") {
 
 TEST_CASE("of reproducible rows more are short") {
   const std::int64_t cols = 256 * baseline_kernels.lanes_f32;
-  const auto are_short = [](std::int64_t rows, std::int64_t columns, std::int64_t output_bytes) {
+  const auto are_short = [](std::int64_t rows, std::int64_t columns, std::int64_t output_bytes,
+                            std::int64_t short_columns = 0) {
     const shape of = {.rows = rows,
                       .cols = columns,
                       .input_bytes = output_bytes,
@@ -50,13 +51,19 @@ TEST_CASE("of reproducible rows more are short") {
                       .arithmetic_bytes = 4,
                       .in_place = false,
                       .keeps = output_bytes != 0,
-                      .short_vectors = 256};
+                      .short_vectors = 256,
+                      .short_columns = short_columns};
     return choose_plan(of, small_caches, 1, baseline_kernels).short_rows;
   };
   for (const std::int64_t output_bytes : {0, 2, 4}) {
     CHECK(are_short(16, cols, output_bytes));
     CHECK_FALSE(are_short(16, cols + 1, output_bytes));
     CHECK(are_short(100000, cols, output_bytes));
+    CHECK(are_short(100000, cols + 1, output_bytes, cols + 1));
+    CHECK_FALSE(are_short(100000, cols + 2, output_bytes, cols + 1));
+    // In a cache only if they are not long, or nothing is kept of them.
+    CHECK(are_short(16, cols + 1, output_bytes, 2 * (cols + 1)));
+    CHECK(are_short(16, cols + 1, output_bytes, cols + 1) == (output_bytes == 0));
   }
 }
 
@@ -120,8 +127,11 @@ TEST_CASE("others are streamed, behind the next row where a row's exponentials s
   CHECK(plan_for(2, 131072, 1).second == second_pass::scale_output);
   CHECK(plan_for(1, 200000, 1).second == second_pass::scale_output);
   CHECK(plan_for(4000, 32768, 2).rows_per_task > 1);
-  CHECK(plan_for(16, 131072, 2).second == second_pass::scale_behind);
-  CHECK(plan_for(16, 131072, 2).rows_per_task > 1);
+  CHECK(plan_for(16, 131071, 2).second == second_pass::scale_behind);
+  CHECK(plan_for(16, 131071, 2).rows_per_task > 1);
+  // Two rows' have no room there: to memory yes, within the last level's share no.
+  CHECK(plan_for(17, 131072, 2).second == second_pass::scale_behind);
+  CHECK(plan_for(16, 131072, 2).second == second_pass::scale_output);
   CHECK(plan_for(12, 131072, 4).second == second_pass::scale_output);  // or threads would be idle
   const plan few = plan_for(3, 1 << 18, 2);
   CHECK(few.over == spread::segments);

@@ -136,7 +136,8 @@ struct by_factor {
 
 /// Stores y[i] = scale(e[i]) along with a fold of x, as a rule past the caches: memory takes the
 /// stores in while the processor computes.
-template <class T, class Out, class Scale = by_factor<arithmetic_t<T>>, bool past_caches = true>
+template <class T, class Out, class Scale = by_factor<arithmetic_t<T>>, bool past_caches = true,
+          class E = arithmetic_t<T>>
 class scaling_beside {
   using A = arithmetic_t<T>;
   using V = vec<A>;
@@ -146,7 +147,7 @@ class scaling_beside {
 
  public:
   /// Stores fall behind the fold by `lag` elements or more, whole vectors.
-  SOFTFOLD_INLINE scaling_beside(const T* x, const A* e, std::int64_t n, Out* y, const Scale& scale,
+  SOFTFOLD_INLINE scaling_beside(const T* x, const E* e, std::int64_t n, Out* y, const Scale& scale,
                                  std::int64_t lag = 0)
       : e_(e), n_(n), y_(y), scale_(scale), lag_(lag) {
     const auto to = reinterpret_cast<std::uintptr_t>(y);
@@ -194,7 +195,7 @@ class scaling_beside {
     scale_(V::load(e_ + i, count, V(A{0}))).store(y_ + i, count);
   }
 
-  const A* e_;
+  const E* e_;
   std::int64_t n_;
   Out* y_;
   Scale scale_;

@@ -29,10 +29,16 @@ class reproducible_fold {
   using V = vec<A>;
   using terms = reproducible_terms<A, scaled>;
   static constexpr std::int64_t block_columns = block_vectors * V::lanes;
+  /// Those of f32 that are too low to be held are those of probabilities that are 0.
+  static constexpr bool may_lack_terms = keep && sizeof(A) == 8;
 
  public:
   SOFTFOLD_INLINE reproducible_fold(A scale, A* kept)
-      : scale_(scale), of_(scale, 0, held_exponent<A>), best_(-infinity<A>), kept_(kept) {}
+      : scale_(scale),
+        of_(scale, 0, held_exponent<A>),
+        above_lowest_(static_cast<A>(3 * ln2_of_limits) / scale),
+        best_(-infinity<A>),
+        kept_(kept) {}
 
   /// False if the row needs the plain way. beside(i, terms) is called for each vector before its
   /// terms are kept.
@@ -78,7 +84,7 @@ class reproducible_fold {
     part = {};
     part.largest = static_cast<double>(largest());
     part.anchor = anchor_;
-    part.one_anchor = one_anchor_;
+    part.has_kept_all = one_anchor_ && !lacks_terms_;
     if constexpr (sizeof(A) == 4) {
       if (one_anchor_ && close_.add_to(columns_, part)) [[likely]] {
         return true;
@@ -104,7 +110,8 @@ class reproducible_fold {
   SOFTFOLD_INLINE bool take_block(const Load& load, const T* x, std::int64_t begin,
                                   std::int64_t count, const Beside& beside, progress& now) {
     const auto block = static_cast<int>(begin / block_columns);
-    V sums = sums_of_block(load, x, begin, count, now.of, now.best, beside);
+    V least(infinity<A>);
+    V sums = sums_of_block(load, x, begin, count, now.of, now.best, least, beside);
     if (V::bits(greater(now.best, now.limit)) != 0) [[unlikely]] {
       if (anchor_ == no_anchor && are_near_zero(now.best)) {
         anchor_ = 0;
@@ -117,6 +124,11 @@ class reproducible_fold {
       now.limit = limit_;
       now.of = of_;
     }
+    if constexpr (may_lack_terms) {
+      if (V::bits(greater(now.of.lowest + above_lowest_, least)) != 0) [[unlikely]] {
+        lacks_terms_ = lacks_terms_ || has_some_low(x, begin, count);
+      }
+    }
     sums.store(sums_ + block * V::lanes);
     if constexpr (sizeof(A) == 4) {
       now.close.add(sums, sums_ + block * V::lanes);
@@ -126,7 +138,7 @@ class reproducible_fold {
 
   template <class Load, class Beside>
   SOFTFOLD_INLINE V sums_of_block(const Load& load, const T* x, std::int64_t begin,
-                                  std::int64_t count, const terms& of, V& best,
+                                  std::int64_t count, const terms& of, V& best, V& least,
                                   const Beside& beside) const {
     V v[block_vectors];
     // Half of the block at a time: with all of it the registers would not do.
@@ -142,19 +154,24 @@ class reproducible_fold {
         }
         half[k] = load(first + k);
         best = max(half[k], best);
+        if constexpr (may_lack_terms) {
+          least = min(half[k], least);
+        }
         half[k] = of.clamped(half[k]);
       }
       of.replace(half);
 #pragma GCC unroll 4
       for (int k = 0; k < half_block; ++k) {
         v[first + k] = half[k];
-        if constexpr (keep) {
-          const std::int64_t at = (first + k) * V::lanes;
-          if (count - at >= V::lanes) [[likely]] {
-            beside(begin + at, half[k]);
+        const std::int64_t at = (first + k) * V::lanes;
+        if (count - at >= V::lanes) [[likely]] {
+          beside(begin + at, half[k]);
+          if constexpr (keep) {
             half[k].store(kept_ + begin + at);
-          } else if (count > at) {
-            beside(begin + at, half[k]);
+          }
+        } else if (count > at) {
+          beside(begin + at, half[k]);
+          if constexpr (keep) {
             half[k].store(kept_ + begin + at, static_cast<int>(count - at));
           }
         }
@@ -165,8 +182,20 @@ class reproducible_fold {
   __attribute__((noinline)) V sums_once_more(const T* x, std::int64_t begin,
                                              std::int64_t count) const {
     V best(-infinity<A>);
-    return sums_of_block(load_some(x, begin, begin + count), x, begin, count, of_, best,
+    V least(infinity<A>);
+    return sums_of_block(load_some(x, begin, begin + count), x, begin, count, of_, best, least,
                          nothing_beside{});
+  }
+  /// Whether an element above -infinity has no term as it is held, or a subnormal one.
+  [[nodiscard]] __attribute__((noinline)) bool has_some_low(const T* x, std::int64_t begin,
+                                                            std::int64_t count) const {
+    const auto load = load_some(x, begin, begin + count);
+    unsigned low = 0;
+    for (int k = 0; k < block_vectors; ++k) {
+      const V v = load(k);
+      low |= V::bits(greater(of_.lowest + above_lowest_, v)) & V::bits(greater(v, V(-infinity<A>)));
+    }
+    return low != 0;
   }
 
   /// Of a block's vectors with the columns from `begin` to `end` and -infinity.
@@ -229,18 +258,15 @@ class reproducible_fold {
   std::int32_t anchor_ = no_anchor;
   V limit_{-infinity<A>};
   terms of_;
+  V above_lowest_;  ///< so much above the lowest element are those whose terms are normal
   V best_;
   A* kept_;
   bool one_anchor_ = true;
+  bool lacks_terms_ = false;
   close_sums<A> close_;
   std::int64_t columns_ = 0;
   alignas(64) A sums_[static_cast<unsigned>(segment_columns / definition::packet_columns)];
 };
-
-/// Whether a term as the fold holds it tells each probability that is not 0. One of f64 does not
-/// reach down so far.
-template <class A>
-inline constexpr bool keeps_terms = sizeof(A) == 4;
 
 template <class T, bool keep, bool to_l2, class Beside>
 SOFTFOLD_INLINE bool fold_reproducibly(const void* x, std::int64_t n, double scale, void* kept,
@@ -267,10 +293,8 @@ SOFTFOLD_INLINE bool fold_and_keep_reproducibly(const void* x, std::int64_t n, d
 template <class T>
 bool reproducible_fold_kernel(const void* x, std::int64_t n, double scale, kept_row kept,
                               reproducible_part* part) {
-  if constexpr (keeps_terms<arithmetic_t<T>>) {
-    if (kept.to != nullptr) {
-      return fold_and_keep_reproducibly<T>(x, n, scale, kept, nothing_beside{}, part);
-    }
+  if (kept.to != nullptr) {
+    return fold_and_keep_reproducibly<T>(x, n, scale, kept, nothing_beside{}, part);
   }
   return fold_reproducibly<T, false, false>(x, n, scale, nullptr, nothing_beside{}, part);
 }
@@ -286,6 +310,35 @@ struct probability_of_term {
   SOFTFOLD_INLINE vec<A> operator()(vec<A> term) const {
     const vec<A> w = term * power;
     return fused(w, high, w * low);
+  }
+};
+/// The same where the power is 1.
+template <class A>
+struct probability_of_held_term {
+  vec<A> high, low;
+
+  explicit SOFTFOLD_INLINE probability_of_held_term(const reproducible_scaling& s)
+      : high(static_cast<A>(s.high)), low(static_cast<A>(s.low)) {}
+  SOFTFOLD_INLINE probability_of_held_term(A of_high, A of_low) : high(of_high), low(of_low) {}
+  SOFTFOLD_INLINE vec<A> operator()(vec<A> term) const { return fused(term, high, term * low); }
+};
+
+/// Log-probabilities of elements.
+template <class A, bool scaled>
+struct log_probability {
+  vec<A> scale, high, low;
+
+  SOFTFOLD_INLINE log_probability(A s, A log_high, A log_low)
+      : scale(s), high(log_high), low(log_low) {}
+  SOFTFOLD_INLINE vec<A> operator()(vec<A> v) const {
+    using V = vec<A>;
+    if constexpr (scaled) {
+      const V z = v * scale;
+      const V lost = V::select(greater(z, V(-infinity<A>)), product_error(v, scale, z), V(A{0}));
+      return (z - high) + (lost - low);
+    } else {
+      return (v - high) + (V(A{0}) - low);
+    }
   }
 };
 
@@ -314,42 +367,35 @@ struct reproducible_output {
 
   static void scaled(const void* terms, std::int64_t n, const reproducible_scaling* scaling,
                      destination y) {
-    const probability_of_term<A> of(*scaling);
-    map_elements(static_cast<const A*>(terms), n, static_cast<Out*>(y.data), y.stream, of);
+    const A* const from = static_cast<const A*>(terms);
+    Out* const out = static_cast<Out*>(y.data);
+    if (scaling->power == 1) [[likely]] {
+      map_elements(from, n, out, y.stream, probability_of_held_term<A>(*scaling));
+    } else {
+      map_elements(from, n, out, y.stream, probability_of_term<A>(*scaling));
+    }
   }
 
-  static bool fold_and_stream([[maybe_unused]] const void* x, [[maybe_unused]] std::int64_t n,
-                              [[maybe_unused]] double scale, [[maybe_unused]] kept_row kept,
-                              [[maybe_unused]] reproducible_part* part,
-                              [[maybe_unused]] const void* terms,
-                              [[maybe_unused]] const reproducible_scaling* scaling,
-                              [[maybe_unused]] void* y) {
-    if constexpr (keeps_terms<A>) {
-      const scaling_beside<T, Out, probability_of_term<A>> other(
-          static_cast<const T*>(x), static_cast<const A*>(terms), n, static_cast<Out*>(y),
-          probability_of_term<A>(*scaling));
-      return fold_and_keep_reproducibly<T>(x, n, scale, kept, other, part);
-    } else {
-      return false;
-    }
+  static bool fold_and_stream(const void* x, std::int64_t n, double scale, kept_row kept,
+                              reproducible_part* part, const void* terms,
+                              const reproducible_scaling* scaling, void* y) {
+    const scaling_beside<T, Out, probability_of_held_term<A>> other(
+        static_cast<const T*>(x), static_cast<const A*>(terms), n, static_cast<Out*>(y),
+        probability_of_held_term<A>(*scaling));
+    return fold_and_keep_reproducibly<T>(x, n, scale, kept, other, part);
   }
 
   static void log_softmax(const void* x, std::int64_t n, const reproducible_row* row,
                           destination y) {
     const T* const in = static_cast<const T*>(x);
     Out* const out = static_cast<Out*>(y.data);
-    const V scale(static_cast<A>(row->scale));
-    const V high(static_cast<A>(row->log_high));
-    const V low(static_cast<A>(row->log_low));
+    const auto scale = static_cast<A>(row->scale);
+    const auto high = static_cast<A>(row->log_high);
+    const auto low = static_cast<A>(row->log_low);
     if (row->scale == 1) {
-      const V rest = V(A{0}) - low;
-      map_elements(in, n, out, y.stream, [&](V v) { return (v - high) + rest; });
+      map_elements(in, n, out, y.stream, log_probability<A, false>(scale, high, low));
     } else {
-      map_elements(in, n, out, y.stream, [&](V v) {
-        const V z = v * scale;
-        const V lost = V::select(greater(z, V(-infinity<A>)), product_error(v, scale, z), V(A{0}));
-        return (z - high) + (lost - low);
-      });
+      map_elements(in, n, out, y.stream, log_probability<A, true>(scale, high, low));
     }
   }
 };

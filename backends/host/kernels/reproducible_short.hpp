@@ -44,13 +44,18 @@ template <class T, class Out, short_result result, bool scaled>
 class reproducible_short_rows {
   using V = vec<float>;
   using D = vec<double>;
+  using close = close_sums<float>;
+  using words = float_words<float>::type;
   static constexpr auto at_once = static_cast<unsigned>(V::lanes);
   static constexpr auto half = static_cast<unsigned>(D::lanes);
   static constexpr std::int64_t block_columns = block_vectors * V::lanes;
   static constexpr bool keeps = result == short_result::softmax;
   static constexpr std::int64_t kept_terms = at_once * short_row_vectors * V::lanes;
   static constexpr auto most_sums =
-      static_cast<unsigned>(short_reproducible_sum_vectors / block_vectors * V::lanes);
+      static_cast<unsigned>(short_reproducible_columns / definition::packet_columns);
+  /// Of a row of two packets.
+  static constexpr int narrow_vectors = 2 * definition::packet_columns / V::lanes;
+  static constexpr std::int64_t narrow_columns = narrow_vectors * V::lanes;
 
  public:
   explicit SOFTFOLD_INLINE reproducible_short_rows(const short_rows& rows)
@@ -59,7 +64,9 @@ class reproducible_short_rows {
         highest_(highest_element<float, scaled>(0, static_cast<float>(rows.scale))),
         lowest_(highest_element<float, scaled>(-1, static_cast<float>(rows.scale))),
         of_(static_cast<float>(rows.scale), 0, held_exponent<float>),
-        kept_columns_((rows.cols + block_columns - 1) / block_columns * block_columns) {}
+        kept_columns_(rows.cols <= narrow_columns
+                          ? narrow_columns
+                          : (rows.cols + block_columns - 1) / block_columns * block_columns) {}
 
   /// Rows at once.
   static constexpr std::int64_t step = V::lanes;
@@ -67,20 +74,41 @@ class reproducible_short_rows {
   /// A bit for each of the `step` rows from `first` on that is left.
   SOFTFOLD_INLINE unsigned write(std::int64_t first) {
     const int count = static_cast<int>(std::min(rows_.rows - first, step));
-    unsigned done = 0;
-    for (int i = 0; i < count; ++i) {
-      done |= fold(row(first + i), static_cast<unsigned>(i)) ? 1U << i : 0U;
+    const unsigned all = (1U << count) - 1U;
+    unsigned close_rows;
+    if (rows_.cols <= narrow_columns) {
+      close_rows = fold_narrow(first, count);
+    } else {
+      words highest[at_once];
+      words lowest[at_once];
+      for (int i = 0; i < count; ++i) {
+        const auto number = static_cast<unsigned>(i);
+        const close sums = fold(row(first + i), number);
+        totals_[number] = sums.total();
+        highest[number] = sums.highest_of_lanes();
+        lowest[number] = sums.lowest_of_lanes();
+      }
+      for (auto i = static_cast<unsigned>(count); i < at_once; ++i) {  // lanes without a row
+        best_[i] = V(0.0F);
+        totals_[i] = D(1.0);
+        highest[i] = words{};
+        lowest[i] = words{};
+      }
+      bring_totals_together();
+      close_rows = are_close(highest, lowest);
     }
-    for (auto i = static_cast<unsigned>(count); i < at_once; ++i) {  // lanes without a row
-      best_[i] = V(0.0F);
-      totals_[i] = D(1.0);
+    const V largest = across(best_, [](V a, V b) { return max(a, b); });
+    unsigned done = all & ~V::bits(greater(largest, highest_)) & V::bits(greater(largest, lowest_));
+    for (unsigned far = done & ~close_rows; far != 0; far &= far - 1) {
+      const auto i = static_cast<unsigned>(__builtin_ctz(far));
+      done &= ~(find_total_by_words(row(first + i), i) ? 0U : 1U << i);
     }
-    find_numbers();
+    find_numbers(largest);
     for (unsigned to_write = done; to_write != 0; to_write &= to_write - 1) {
       const auto i = static_cast<unsigned>(__builtin_ctz(to_write));
       write_row(first + i, i);
     }
-    return ~done & ((1U << count) - 1U);
+    return ~done & all;
   }
 
  private:
@@ -88,13 +116,68 @@ class reproducible_short_rows {
     return static_cast<const T*>(rows_.x) + r * rows_.x_stride;
   }
 
-  /// Whether it is such a row.
-  SOFTFOLD_INLINE bool fold(const T* x, unsigned number) {
-    const std::int64_t n = rows_.cols;
+  /// Rows of two packets at most, as many in a block as have room: lanes of its sums are rows, for
+  /// each of the packets. A bit for each whose sums are close.
+  SOFTFOLD_INLINE unsigned fold_narrow(std::int64_t first, int count) {
+    constexpr int block_rows = block_vectors / narrow_vectors;
+    static_assert(2 * block_rows == V::lanes);
+    V sums[2];
+    for (int block = 0; block < 2; ++block) {
+      V v[block_vectors];
+      constexpr int half_block = block_vectors / 2;
+#pragma GCC unroll 2
+      for (int begin = 0; begin < block_vectors; begin += half_block) {
+        V terms[static_cast<unsigned>(half_block)];
+        unsigned number[static_cast<unsigned>(half_block)];
+#pragma GCC unroll 4
+        for (int j = 0; j < half_block; ++j) {
+          // So that the tree leaves rows in their order.
+          const int k = begin + j;
+          const int in_block = narrow_vectors == 1 ? k / 2 + k % 2 * (block_rows / 2) : k / 2;
+          const std::int64_t at = narrow_vectors == 1 ? 0 : k % 2 * V::lanes;
+          number[j] = static_cast<unsigned>(block * block_rows + in_block);
+          const int which = std::min(block * block_rows + in_block, count - 1);
+          terms[j] = load(row(first + which), at);
+          best_[number[j]] = at == 0 ? terms[j] : max(terms[j], best_[number[j]]);
+          terms[j] = of_.clamped(terms[j]);
+        }
+        of_.replace(terms);
+#pragma GCC unroll 4
+        for (int j = 0; j < half_block; ++j) {
+          v[begin + j] = terms[j];
+          if constexpr (keeps) {
+            const int at = narrow_vectors == 1 ? 0 : j % 2 * V::lanes;
+            terms[j].store(kept_ + number[j] * narrow_columns + at);
+          }
+        }
+      }
+      sums[block] = sums_of_packets(v);
+    }
+    V of_packets[2];
+    split_lanes<V::lanes, 4>(sums[0].v, sums[1].v, of_packets[0].v, of_packets[1].v);
+    alignas(64) float stored[2][at_once];
+    of_packets[0].store(stored[0]);
+    of_packets[1].store(stored[1]);
+#pragma GCC unroll 2
+    for (unsigned h = 0; h < 2; ++h) {
+      (D::load(stored[0] + h * half) + D::load(stored[1] + h * half)).store(whole_ + h * half);
+    }
+    const words a = reinterpret_cast<words>(of_packets[0].v);
+    const words b = reinterpret_cast<words>(of_packets[1].v);
+    return close::are_close(a > b ? a : b, a - 1U < b - 1U ? a - 1U : b - 1U, narrow_columns);
+  }
+
+  SOFTFOLD_INLINE close fold(const T* x, unsigned number) {
     V best(-infinity<float>);
-    close_sums<float> close;
-    alignas(64) float stored[most_sums];
-    float* to = stored;
+    const close sums = fold(x, number, best, nullptr);
+    best_[number] = best;
+    return sums;
+  }
+  /// `stored` gets the packets' sums, if it is anything.
+  SOFTFOLD_INLINE close fold(const T* x, unsigned number, V& best, float* stored) {
+    const std::int64_t n = rows_.cols;
+    close sums_of_row;
+    alignas(64) float here[at_once];
     for (std::int64_t begin = 0; begin < n; begin += block_columns) {
       V v[block_vectors];
 #pragma GCC unroll 8
@@ -111,45 +194,44 @@ class reproducible_short_rows {
         }
       }
       const V sums = sums_of_packets(v);
+      float* const to = stored == nullptr ? here : stored + begin / definition::packet_columns;
       sums.store(to);
-      close.add(sums, to);
-      to += V::lanes;
+      sums_of_row.add(sums, to);
     }
-    best_[number] = best;
-    totals_[number] = close.total();
-    if (V::bits(greater(best, highest_)) != 0 || V::bits(greater(best, lowest_)) == 0) {
-      return false;
-    }
-    return close.are_close(n) ||
-           total_of_words(stored, static_cast<int>((to - stored) / V::lanes), totals_[number]);
+    return sums_of_row;
   }
 
-  /// The total of sums that are not close, in the units of terms that are held. False if there is a
-  /// NaN.
-  static __attribute__((noinline)) bool total_of_words(const float* sums, int count, D& total) {
+  /// The total of sums that are not close. False if there is a NaN.
+  __attribute__((noinline)) bool find_total_by_words(const T* x, unsigned number) {
+    alignas(64) float sums[most_sums];
+    V best(-infinity<float>);
+    fold(x, number, best, sums);
     reproducible_part part;
+    const auto count = static_cast<int>((rows_.cols + block_columns - 1) / block_columns);
     if (!place_words<key_vector, V>::add(sums, count, part)) {
       return false;
     }
     constexpr double unit = 0x1p65;
     static_assert(definition::format<float>::raised == 65);
-    alignas(64) double lanes[half] = {sum_of_part<float>(part).over(0) * unit};
-    total = D::load(lanes);
+    whole_[number] = sum_of_part<float>(part).over(0) * unit;
     return true;
   }
 
+  /// Of a vector's columns, and -infinity.
+  [[nodiscard]] SOFTFOLD_INLINE V load(const T* x, std::int64_t at) const {
+    const std::int64_t rest = rows_.cols - at;
+    prefetch_ahead(x + at);
+    return rest >= V::lanes ? V::load(x + at)
+           : rest > 0       ? V::load(x + at, static_cast<int>(rest), V(-infinity<float>))
+                            : V(-infinity<float>);
+  }
   /// The terms of so many vectors from a column on.
   template <unsigned count>
   SOFTFOLD_INLINE void take(const T* x, std::int64_t column, unsigned number, V* v, V& best) {
     V terms[count];
 #pragma GCC unroll 4
     for (unsigned k = 0; k < count; ++k) {
-      const std::int64_t at = column + static_cast<int>(k) * V::lanes;
-      const std::int64_t rest = rows_.cols - at;
-      prefetch_ahead(x + at);
-      terms[k] = rest >= V::lanes ? V::load(x + at)
-                 : rest > 0       ? V::load(x + at, static_cast<int>(rest), V(-infinity<float>))
-                                  : V(-infinity<float>);
+      terms[k] = load(x, column + static_cast<int>(k) * V::lanes);
       best = max(terms[k], best);
       terms[k] = of_.clamped(terms[k]);
     }
@@ -163,20 +245,7 @@ class reproducible_short_rows {
     }
   }
 
-  /// What core::reproducible::row_total finds of each row.
-  SOFTFOLD_INLINE void find_numbers() {
-    using format = definition::format<float>;
-    const V largest = across(best_, [](V a, V b) { return max(a, b); });
-    const V z = scaled ? largest * scale_ : largest;
-    const V lost = scaled ? product_error(largest, scale_, z) : V(0.0F);
-    const V n = fused(z, V(format::log2_e), V(format::magic)) - V(format::magic);
-    // A kept term is p 2^(n - raised), and wanted as p 2^(n - n of the largest + spare_power).
-    constexpr int power = definition::row_total<float>::spare_power - format::raised;
-    power_of_low_bits(V(format::magic + static_cast<float>(definition::bias_of<float> + power)) - n)
-        .store(powers_);
-    alignas(64) float n_of[at_once];
-    n.store(n_of);
-    D whole[2];
+  SOFTFOLD_INLINE void bring_totals_together() {
 #pragma GCC unroll 2
     for (unsigned h = 0; h < 2; ++h) {
       D totals[half];
@@ -184,9 +253,45 @@ class reproducible_short_rows {
       for (unsigned i = 0; i < half; ++i) {
         totals[i] = totals_[h * half + i];
       }
+      across(totals, [](D a, D b) { return a + b; }).store(whole_ + h * half);
+    }
+  }
+  SOFTFOLD_INLINE unsigned are_close(const words (&highest)[at_once],
+                                     const words (&lowest)[at_once]) const {
+    V of_highest[at_once], of_lowest[at_once];
+#pragma GCC unroll 16
+    for (unsigned i = 0; i < at_once; ++i) {
+      of_highest[i].v = reinterpret_cast<decltype(V::v)>(highest[i]);
+      of_lowest[i].v = reinterpret_cast<decltype(V::v)>(lowest[i]);
+    }
+    const auto by_words = [](V a, V b, bool larger) {
+      const words of_a = reinterpret_cast<words>(a.v);
+      const words of_b = reinterpret_cast<words>(b.v);
+      V r;
+      r.v = reinterpret_cast<decltype(V::v)>(larger ? (of_a > of_b ? of_a : of_b)
+                                                    : (of_a < of_b ? of_a : of_b));
+      return r;
+    };
+    const V high = across(of_highest, [&](V a, V b) { return by_words(a, b, true); });
+    const V low = across(of_lowest, [&](V a, V b) { return by_words(a, b, false); });
+    return close::are_close(reinterpret_cast<words>(high.v), reinterpret_cast<words>(low.v),
+                            rows_.cols);
+  }
+
+  /// What core::reproducible::row_total finds of each row.
+  SOFTFOLD_INLINE void find_numbers(V largest) {
+    using format = definition::format<float>;
+    const V z = scaled ? largest * scale_ : largest;
+    const V lost = scaled ? product_error(largest, scale_, z) : V(0.0F);
+    const V n = fused(z, V(format::log2_e), V(format::magic)) - V(format::magic);
+    alignas(64) float n_of[at_once];
+    n.store(n_of);
+    D whole[2];
+#pragma GCC unroll 2
+    for (unsigned h = 0; h < 2; ++h) {
       constexpr double bias = 1023 - format::raised;
       whole[h] =
-          across(totals, [](D a, D b) { return a + b; }) *
+          D::load(whole_ + h * half) *
           power_of_low_bits(D(definition::format<double>::magic + bias) - D::load(n_of + h * half));
     }
     if constexpr (keeps) {
@@ -196,6 +301,11 @@ class reproducible_short_rows {
         inverse.v = D(1.0).v / whole[h].v;
         store_in_two(inverse * D(0x1p-64), h * half);
       }
+      // A kept term is p 2^(n - raised), and wanted as p 2^(n - n of the largest + spare_power).
+      constexpr int power = definition::row_total<float>::spare_power - format::raised;
+      constexpr auto bias = static_cast<float>(definition::bias_of<float>);
+      take_powers_in(power_of_low_bits(V(format::magic + bias + power) - n),
+                     power_of_low_bits(V(format::magic + bias - power) + n));
     } else {
       alignas(64) float z_of[at_once];
       alignas(64) float lost_of[at_once];
@@ -223,29 +333,43 @@ class reproducible_short_rows {
     __builtin_memcpy(high_ + first, &upper, sizeof upper);
     __builtin_memcpy(low_ + first, &rest, sizeof rest);
   }
+  /// The numbers with their powers, of rows of which that makes none subnormal. `back` undoes it.
+  SOFTFOLD_INLINE void take_powers_in(V powers, V back) {
+    const V high = V::load(high_);
+    const V low = V::load(low_);
+    const V high_with = high * powers;
+    const V low_with = low * powers;
+    const auto exact_high = equal(high_with * back, high);
+    const auto exact_low = equal(low_with * back, low);
+    const auto if_exact = [&](V with, V without) {
+      return V::select(exact_high, V::select(exact_low, with, without), without);
+    };
+    if_exact(high_with, high).store(high_);
+    if_exact(low_with, low).store(low_);
+    if_exact(V(1.0F), powers).store(powers_);
+  }
 
   SOFTFOLD_INLINE void write_row(std::int64_t r, unsigned i) const {
     Out* const y = static_cast<Out*>(rows_.y) + r * rows_.y_stride;
     if constexpr (result == short_result::logsumexp) {
       *y = high_[i];
-    } else if (rows_.stream) {
-      write_past_caches(row(r), i, y);
+    } else if constexpr (keeps) {
+      const float* const terms = kept_ + i * kept_columns_;
+      if (powers_[i] == 1) [[likely]] {
+        map_elements(terms, rows_.cols, y, false,
+                     probability_of_held_term<float>(high_[i], low_[i]));
+      } else {
+        const reproducible_scaling scaling = {
+            .power = powers_[i], .high = high_[i], .low = low_[i]};
+        reproducible_output<T, Out>::scaled(terms, rows_.cols, &scaling, {y});
+      }
     } else {
-      write_to(row(r), i, {y});
-    }
-  }
-  /// Apart: it would take registers from the usual way.
-  __attribute__((noinline)) void write_past_caches(const T* x, unsigned i, Out* y) const {
-    write_to(x, i, {y, true});
-  }
-  SOFTFOLD_INLINE void write_to(const T* x, unsigned i, destination y) const {
-    if constexpr (keeps) {
-      const reproducible_scaling scaling = {.power = powers_[i], .high = high_[i], .low = low_[i]};
-      reproducible_output<T, Out>::scaled(kept_ + i * kept_columns_, rows_.cols, &scaling, y);
-    } else {
-      const reproducible_row known = {
-          .scale = rows_.scale, .log_high = high_[i], .log_low = low_[i]};
-      reproducible_output<T, Out>::log_softmax(x, rows_.cols, &known, y);
+      // Eight rows later loads of x would wait for stores of which only the page is another.
+      const auto bytes = rows_.cols * static_cast<std::int64_t>(sizeof(Out));
+      const bool past_caches = V::lanes == 8 && rows_.stream && bytes % 64 == 0 &&
+                               reinterpret_cast<std::uintptr_t>(y) % 64 == 0;
+      map_elements(row(r), rows_.cols, y, past_caches,
+                   log_probability<float, scaled>(scale_.first_lane(), high_[i], low_[i]));
     }
   }
 
@@ -254,8 +378,9 @@ class reproducible_short_rows {
   reproducible_terms<float, scaled> of_;
   V best_[at_once];
   D totals_[at_once];  ///< whose lanes add up to a row's
+  alignas(64) double whole_[at_once];
+  /// Of reproducible_scaling; 1 over the sum, or its logarithm.
   alignas(64) float powers_[at_once];
-  /// 1 over the sum, or its logarithm.
   alignas(64) float high_[at_once];
   alignas(64) float low_[at_once];
   std::int64_t kept_columns_;
@@ -265,9 +390,15 @@ class reproducible_short_rows {
 template <class T, class Out, short_result result, bool scaled>
 std::uint64_t reproducible_short_rows_of(const short_rows& rows) {
   using writer_type = reproducible_short_rows<T, Out, result, scaled>;
-  if constexpr (result == short_result::softmax) {
-    if (rows.cols > short_row_vectors * vec<float>::lanes) {
-      return reproducible_rows_behind_of<T, Out, scaled>(rows);
+  // Log-softmax of short rows, and to or from 16 bits, has enough to do without being stored along
+  // with a fold (measured: docs/notes.md).
+  constexpr bool log = result == short_result::log_softmax;
+  constexpr bool behind = result == short_result::softmax ||
+                          (log && sizeof(T) == sizeof(float) && sizeof(Out) == sizeof(float));
+  constexpr int most_at_once = log ? 320 : short_row_vectors * vec<float>::lanes;
+  if constexpr (behind) {
+    if (rows.cols > most_at_once) {
+      return reproducible_rows_behind_of<T, Out, log, scaled>(rows);
     }
   }
   writer_type writer(rows);

@@ -60,10 +60,20 @@ class close_sums<float> {
   /// Whether all sums of that many columns have room in a fraction. Not if there is a NaN, whatever
   /// its sign, or none above 0.
   [[nodiscard]] SOFTFOLD_INLINE bool are_close(std::int64_t columns) const {
-    const auto packets = static_cast<std::uint64_t>(columns / definition::packet_columns);
-    const auto powers = static_cast<int>((highest() >> 23) - (lowest() >> 23));
     return highest() - 0x30000000U < 0x40000000U &&
-           24 + powers + static_cast<int>(std::bit_width(packets)) <= 53;
+           (highest() >> 23) - (lowest() >> 23) <= most_powers(columns);
+  }
+
+  /// The bits of the highest sums, a lane each, and what is one less than those of the lowest.
+  [[nodiscard]] SOFTFOLD_INLINE words highest_of_lanes() const { return highest_; }
+  [[nodiscard]] SOFTFOLD_INLINE words lowest_of_lanes() const { return lowest_; }
+  /// are_close() of as many rows as a vector has lanes, a bit for each.
+  static SOFTFOLD_INLINE unsigned are_close(words highest, words lowest, std::int64_t columns) {
+    const auto close = (highest - 0x30000000U < 0x40000000U) &
+                       ((highest >> 23) - ((lowest + 1U) >> 23) <= most_powers(columns));
+    V all_ones;  // which are a NaN
+    all_ones.v = reinterpret_cast<decltype(all_ones.v)>(close);
+    return V::bits(unordered(all_ones, all_ones));
   }
 
   /// To the word of their place. False if they are not close, or of several places.
@@ -80,6 +90,11 @@ class close_sums<float> {
   }
 
  private:
+  /// Between the highest and the lowest.
+  static SOFTFOLD_INLINE std::uint32_t most_powers(std::int64_t columns) {
+    const auto packets = static_cast<std::uint64_t>(columns / definition::packet_columns);
+    return 29U - static_cast<std::uint32_t>(std::bit_width(packets));
+  }
   [[nodiscard]] SOFTFOLD_INLINE std::uint32_t highest() const {
     return largest_lane<V::lanes>(highest_);
   }

@@ -81,11 +81,11 @@ inline constexpr std::int64_t segment_columns = 8192;
 
 /// Rows of at most this many vectors are short: one kernel call works on many.
 inline constexpr int short_row_vectors = 16;
-/// The same of reproducible rows, of which more is computed once a row: of their log-softmax; of
-/// softmax, whose terms are kept; and of logsumexp, of which nothing is.
-inline constexpr int short_reproducible_row_vectors = 64;
+/// The same of reproducible rows, of which more is computed once a row: logsumexp's, and of softmax
+/// and log-softmax those of f32, by columns; of 16-bit softmax and log-softmax.
+inline constexpr int short_reproducible_columns = 4096;
 inline constexpr int short_reproducible_softmax_vectors = 256;
-inline constexpr int short_reproducible_sum_vectors = 256;
+inline constexpr int short_reproducible_log_softmax_vectors = 64;
 
 /// A group is `group_vectors` consecutive vectors; its maxima, one per lane, are what top-k
 /// keeps of it in the first pass.
@@ -103,7 +103,8 @@ struct row_extremes {
 struct reproducible_part {
   double largest = 0;  ///< of the elements; -infinity if none is above it, and no words are set
   std::int32_t anchor = 0;
-  bool one_anchor = true;  ///< kept terms are all relative to it
+  /// Kept terms are all relative to it, and 0 only where a probability is.
+  bool has_kept_all = true;
   std::uint64_t low[5] = {};
   std::uint64_t high[5] = {};
 };
@@ -120,7 +121,9 @@ struct reproducible_row {
 
 /// What kept terms become probabilities by.
 struct reproducible_scaling {
-  double power = 0;  ///< of two: from the anchor to the row's
+  /// Of two: from the anchor to the row's. 1 if `high` and `low` are with it, as they are unless
+  /// that makes one of them subnormal.
+  double power = 0;
   double high = 0;
   double low = 0;
 };
@@ -400,7 +403,7 @@ struct output_kernels {
   void (*reproducible_scaled)(const void* terms, std::int64_t n,
                               const reproducible_scaling* scaling, destination y);
   /// input_kernels::reproducible_fold with `kept`, and reproducible_scaled of another row along the
-  /// way, stored past the caches, also where the fold refuses.
+  /// way, whose power is 1, stored past the caches, also where the fold refuses.
   bool (*reproducible_fold_and_stream)(const void* x, std::int64_t n, double scale, kept_row kept,
                                        reproducible_part* part, const void* terms,
                                        const reproducible_scaling* scaling, void* y);

@@ -123,17 +123,27 @@ plan choose_plan(const shape& problem, const machine& caches, int threads,
   plan chosen{};
   const bool many_at_once = forced != plan_name::row_by_row;
   // That a single column gives exactly 1 is had from these kernels alone.
-  chosen.short_rows = (many_at_once || cols == 1) && cols <= problem.short_vectors * lanes;
+  chosen.short_rows = (many_at_once || cols == 1) &&
+                      cols <= std::max(problem.short_vectors * lanes, problem.short_columns);
   chosen.topk_rows = many_at_once && problem.k > 0 && problem.k <= most_listed &&
                      cols <= segment_columns && problem.arithmetic_bytes == 4;
   chosen.over = spread_of(problem.rows, cols, threads, forced);
   chosen.rows_per_task = std::max<std::int64_t>(1, task_elements / cols);
 
   const std::int64_t together = rows_together(chosen.over, problem.rows, threads);
-  const place where = batch_bytes <= l2_bytes * threads       ? in_caches
-                      : together > 1 && row_bytes <= l2_bytes ? in_one
-                      : batch_bytes <= l3_bytes               ? in_share
-                                                              : in_memory;
+  // Two rows' exponentials stand behind each other. More than the second-level cache has room for
+  // is worth it where results go to memory anyway.
+  const std::int64_t most_behind = batch_bytes <= l3_bytes ? (l2_bytes - 1) / 2 : l2_bytes;
+  const place where = batch_bytes <= l2_bytes * threads          ? in_caches
+                      : together > 1 && row_bytes <= most_behind ? in_one
+                      : batch_bytes <= l3_bytes                  ? in_share
+                                                                 : in_memory;
+  // Where an output stays in a second-level cache, terms of the longer of these rows had better be
+  // kept there than stored behind.
+  if (where == in_caches && problem.keeps && 2 * cols > problem.short_columns &&
+      cols > problem.short_vectors * lanes) {
+    chosen.short_rows = false;
+  }
   if (where == in_one) {
     chosen.rows_per_task = std::max(chosen.rows_per_task, together);
   }

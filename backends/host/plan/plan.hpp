@@ -61,7 +61,9 @@ struct shape {
   bool in_place;
   bool keeps = false;  ///< whether results are exponentials that the first pass can keep
   std::int64_t k = 0;  ///< elements to select of each row
-  std::int64_t short_vectors = short_row_vectors;  ///< of rows of which a kernel call works on many
+  /// Rows of which a kernel call works on many: up to so many vectors, or columns.
+  std::int64_t short_vectors = short_row_vectors;
+  std::int64_t short_columns = 0;
 };
 
 struct plan {

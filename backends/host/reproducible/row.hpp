@@ -106,7 +106,7 @@ class reproducible_fold_of_row {
   [[nodiscard]] const A* kept(std::int64_t segment, const core::reproducible::row_total<A>& total,
                               reproducible_scaling& scaling) const {
     const reproducible_part& part = parts_[segment];
-    if (kept_ == nullptr || !by_kernels_ || !suits_kernels(total) || !part.one_anchor) {
+    if (kept_ == nullptr || !by_kernels_ || !suits_kernels(total) || !part.has_kept_all) {
       return nullptr;
     }
     constexpr int spare = core::reproducible::row_total<A>::spare_power;
@@ -117,9 +117,16 @@ class reproducible_fold_of_row {
     if (!nothing && power < core::reproducible::format<A>::smallest) {
       return nullptr;
     }
-    scaling = {.power = nothing ? 0 : std::ldexp(1.0, static_cast<int>(power)),
-               .high = static_cast<double>(total.high),
-               .low = static_cast<double>(total.low)};
+    const A of_terms = nothing ? A{0} : std::ldexp(A{1}, static_cast<int>(power));
+    const A high = total.high * of_terms;
+    const A low = total.low * of_terms;
+    const bool are_exact =
+        nothing || (high / of_terms == total.high && low / of_terms == total.low);
+    scaling =
+        are_exact
+            ? reproducible_scaling{1, static_cast<double>(high), static_cast<double>(low)}
+            : reproducible_scaling{static_cast<double>(of_terms), static_cast<double>(total.high),
+                                   static_cast<double>(total.low)};
     return kept_ + columns_of(segment, from_.x.cols).begin;
   }
 

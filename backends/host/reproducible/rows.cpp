@@ -30,8 +30,13 @@ struct softmax_job {
   [[nodiscard]] shape description() const {
     shape s = from.shape_to(static_cast<std::int64_t>(size_of(y.type)));
     s.in_place = from.x.data == y.data;
-    s.keeps = !log && from.kernels.computed == dtype::f32;
-    s.short_vectors = log ? short_reproducible_row_vectors : short_reproducible_softmax_vectors;
+    s.keeps = !log;
+    if (from.x.type == dtype::f32 && y.type == dtype::f32) {
+      s.short_columns = short_reproducible_columns;
+    } else {
+      s.short_vectors =
+          log ? short_reproducible_log_softmax_vectors : short_reproducible_softmax_vectors;
+    }
     return s;
   }
 
@@ -102,12 +107,12 @@ class softmax_job<In>::row {
   [[nodiscard]] std::optional<left_behind> leave() const {
     reproducible_scaling first;
     const A* const terms = fold_.kept(0, total_, first);
-    if (terms == nullptr) {
+    if (terms == nullptr || first.power != 1) {
       return {};
     }
     for (std::int64_t i = 1; i < segments_of(job_.from.x.cols); ++i) {
       reproducible_scaling other;
-      if (fold_.kept(i, total_, other) == nullptr || other.power != first.power) {
+      if (fold_.kept(i, total_, other) == nullptr || other.power != 1 || other.high != first.high) {
         return {};
       }
     }
@@ -150,7 +155,7 @@ struct logsumexp_job : reproducible_job<In, Finish> {
 
   [[nodiscard]] shape description() const {
     shape s = totals::description();
-    s.short_vectors = short_reproducible_sum_vectors;
+    s.short_columns = short_reproducible_columns;
     return s;
   }
   [[nodiscard]] bool takes_short_rows() const {

@@ -113,7 +113,9 @@ void run_row(executor& on, const plan& plan, std::int64_t cols, Row& row) {
   }
   row.between();
   if constexpr (writes<Row>) {
-    over_segments(on, plan, cols, write);
+    // What was folded last is the likeliest to be in a cache.
+    const std::int64_t last = segments_of(cols) - 1;
+    over_segments(on, plan, cols, [&](std::int64_t i) { write(folds<Row> ? last - i : i); });
   }
 }
 
