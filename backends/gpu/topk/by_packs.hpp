@@ -160,7 +160,7 @@ class rows_by_packs {
     if (!of_.whole) {
 #pragma unroll 1
       for (int i = lane_; i < rows_; i += lanes) {
-        const vector_range<In> range(x_ + i * call_.x_stride, cols_, call_.memory);
+        const vector_range<In> range = range_of(i);
         block16* const own = copies_ + row_begin(i);
         mask_head(own[0], range, 0);
         mask_tail(own[range.size() - 1], range, range.size() - 1);
@@ -257,11 +257,10 @@ class rows_by_packs {
     const int row_lanes = 1 << of_.row_shift;
     const int part = lane_ & (row_lanes - 1);
     const int r = row_of_lane();
-    const int own = row_begin(r);
     const int size = size_of(r);
     const auto each = [&](int first, int step, const auto& use) {
       for (int v = first; v < size; v += step) {
-        use(mapped_vector(copies_[own + v]));
+        use(mapped_vector(r, v));
       }
     };
     T largest = k_ > 0 ? value(r, found_[r * list_pitch]) : -infinity<T>;
@@ -364,6 +363,9 @@ class rows_by_packs {
     return r < rows_ ? r : rows_ - 1;
   }
   [[nodiscard]] __device__ int row_begin(int r) const { return r * of_.pitch; }
+  [[nodiscard]] __device__ vector_range<In> range_of(int r) const {
+    return vector_range<In>(x_ + r * call_.x_stride, cols_, call_.memory);
+  }
   [[nodiscard]] __device__ int head_of(int r) const {
     const auto address = reinterpret_cast<std::uintptr_t>(x_ + r * call_.x_stride);
     return static_cast<int>(address & (vector_bytes - 1)) / static_cast<int>(sizeof(In));
@@ -429,19 +431,24 @@ class rows_by_packs {
     }
   }
 
-  [[nodiscard]] __device__ block16 mapped_vector(block16 v) const {
+  /// Vector v of a row as it is folded: mapped, but for what is outside.
+  [[nodiscard]] __device__ block16 mapped_vector(int r, int v) const {
+    block16 loaded = copies_[row_begin(r) + v];
     if (call_.map != element_map::none) {
 #pragma unroll
       for (int i = 0; i < width; ++i) {
-        const T x = mapped(element_of<In>(v, i), call_.map);
+        const T x = mapped(element_of<In>(loaded, i), call_.map);
         if constexpr (sizeof(In) == 2) {
-          set_element(v, i, In(x));
+          set_element(loaded, i, In(x));
         } else {
-          set_element(v, i, x);
+          set_element(loaded, i, x);
         }
       }
+      const vector_range<In> range = range_of(r);
+      mask_head(loaded, range, v);
+      mask_tail(loaded, range, v);
     }
-    return v;
+    return loaded;
   }
   [[nodiscard]] __device__ static int reversed_bits(int i, int bits) {
     static_assert(most_folds_each == 8);
