@@ -39,8 +39,11 @@ TEST_CASE_TEMPLATE("the elements are ranked, whatever the scale", Io, SOFTFOLD_T
   for (const distribution kind : {distribution::normal, distribution::wide_normal,
                                   distribution::few_values, distribution::offset_1e4}) {
     for (const double scale : {0.7, 2.5, 0.0, -1.3, 1e-30, 1e30}) {
-      problem<typename Io::input> p({2, 3001, kind, scale, 0, 0, ++seed});
-      check_softmax_topk<typename Io::output, std::int64_t>(q, p, 50, expected_columns(p, 50));
+      for (const std::int64_t cols : {3001, 131, 30}) {
+        problem<typename Io::input> p({2, cols, kind, scale, 0, 0, ++seed});
+        const std::int64_t k = std::min<std::int64_t>(cols, 50);
+        check_softmax_topk<typename Io::output, std::int64_t>(q, p, k, expected_columns(p, k));
+      }
     }
   }
 }
