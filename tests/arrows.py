@@ -32,7 +32,7 @@ RULES = {
     "backends/gpu/reproducible": ["core", "include", "backends/gpu/group", "backends/gpu/job",
                                  "backends/gpu/map", *GPU_KERNELS],
     "backends/gpu/sampling": ["core", "include", "backends/gpu/group", "backends/gpu/job",
-                             "backends/gpu/reproducible", *GPU_KERNELS],
+                             "backends/gpu/reproducible", "backends/gpu/topk", *GPU_KERNELS],
     "backends/cuda": ["core", "include", "backends/gpu"],
     "backends/hip": ["core", "include", "backends/gpu"],
     "backends/host/.": ["core", "include", "backends/host/plan", "backends/host/kernels"],
