@@ -140,10 +140,11 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
   });
   with_lanes(on.properties.lanes, [&](auto lanes) {
     if (lists.spans.entries != nullptr) {
-      launch_next(on.stream, sample_from_spans<lanes(), In>, rows, merge_threads, 0, p, ways,
-                  lists.spans);
+      launch_next(on.stream, sample_from_lists<lanes(), In, unmerged_lists>, rows, merge_threads, 0,
+                  p, ways, unmerged_lists{lists.spans});
     } else if (lists.values.data != nullptr) {
-      launch_next(on.stream, sample_from_lists<lanes(), In>, rows, list_threads, 0, p, ways, lists);
+      launch_next(on.stream, sample_from_lists<lanes(), In, ordered_lists<In>>, rows, list_threads,
+                  0, p, ways, ordered_lists<In>{lists});
     }
   });
   if (ways.may_go(sample_way::row)) {

@@ -469,6 +469,8 @@ TEST_CASE("top-k of short rows: the best of lanes, packs, a sort, a warp or a bl
   CHECK(few.warp_rows == 1);
   CHECK(many.warp_rows * many.searching == 32);
   CHECK(few.searching > many.searching);
+  CHECK(plan_topk({64, 4, 32}, 131072, 64, with_clusters).searching == 1);  // it has one pack
+  CHECK(plan_topk({128, 4, 32}, 65536, 64, with_clusters).searching == 2);
   CHECK(kind({128, 4, 32}, 4224, 33) == topk_plan_kind::lanes);  // a sort
   CHECK(kind({128, 4, 32}, 4225, 33) == topk_plan_kind::packs);
   CHECK(kind({160, 4, 32}, 1, 33) == topk_plan_kind::packs);  // a sort would fold otherwise

@@ -56,12 +56,19 @@ __device__ inline void sort_bitonic(Entry (&entries)[n]) {
   }
 }
 
-/// The best of both, each from large to small, to `best`.
-template <int most, class Entry>
-__device__ inline void merge_best(Entry (&best)[most], const Entry (&others)[most]) {
+struct nothing_told {
+  template <class Entry>
+  __device__ void operator()(Entry) const {}
+};
+
+/// The best of both, each from large to small, to `best`. tell(entry): of what is left out.
+template <int most, class Entry, class Tell = nothing_told>
+__device__ inline void merge_best(Entry (&best)[most], const Entry (&others)[most],
+                                  const Tell& tell = {}) {
 #pragma unroll
   for (int i = 0; i < most; ++i) {
     const Entry other = others[most - 1 - i];
+    tell(best[i] < other ? best[i] : other);
     best[i] = best[i] < other ? other : best[i];
   }
   sort_bitonic(best);
@@ -86,9 +93,10 @@ __device__ inline void best_of_lane(Entry (&best)[most], const Get& entry) {
   }
 }
 
-/// The best of `row_lanes` lanes' entries, each from large to small: to each of them.
-template <int most, class Entry>
-__device__ inline void best_over_lanes(Entry (&best)[most], int row_lanes) {
+/// The best of `row_lanes` lanes' entries, each from large to small: to each of them, which tells
+/// what it leaves out.
+template <int most, class Entry, class Tell = nothing_told>
+__device__ inline void best_over_lanes(Entry (&best)[most], int row_lanes, const Tell& tell = {}) {
 #pragma unroll 1
   for (int mask = 1; mask < row_lanes; mask *= 2) {
     Entry others[most];
@@ -96,7 +104,7 @@ __device__ inline void best_over_lanes(Entry (&best)[most], int row_lanes) {
     for (int i = 0; i < most; ++i) {
       others[i] = shuffle_xor(best[i], mask);
     }
-    merge_best(best, others);
+    merge_best(best, others, tell);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <gpu/plan/plan.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 
@@ -100,39 +101,37 @@ struct topk_question {
 /// Each of these is whether rows are better worked on so, or are forced to, and then the plan of
 /// it.
 
-/// Instructions of a lane to sort a pack, and to find the best of two.
+/// Of a pack of pack_sizes: instructions of a lane to sort one and to find the best of two, about,
+/// between those of f32 and of 16 bits (counted in the code for sm_90), and what was quickest on an
+/// H200 (docs/notes.md).
 struct pack_rule {
-  int elements;
-  int least_lanes;
   int sort;
   int merge;
+  int least_lanes;     ///< of rows of several packs
   std::int64_t bytes;  ///< of a warp's rows and their lists, at most
 };
-constexpr pack_rule pack_rules[] = {{8, 1, 90, 45, 9 << 10},
-                                    {16, 1, 200, 110, 19 << 9},
-                                    {32, 1, 540, 250, 25 << 9},
-                                    {64, 2, 1400, 570, 22 << 10}};
+constexpr pack_rule pack_rules[] = {
+    {90, 45, 1, 8192}, {200, 110, 1, 9728}, {540, 250, 1, 12600}, {1400, 570, 2, 22528}};
 static_assert(std::size(pack_rules) == std::size(pack_sizes));
 
 /// Lanes of a row: those of many rows so many that they do the least together, those of few so many
 /// that each does the least.
-int searching_lanes(const topk_question& of, const pack_rule& rule) {
+int searching_lanes(const topk_question& of, const pack_rule& rule, int pack) {
   constexpr int busy_warps = 12;  // of a multiprocessor
   const std::int64_t row_bytes = of.vectors * vector_bytes;
-  const std::int64_t packs =
-      (row_bytes / of.shape.element_bytes + rule.elements - 1) / rule.elements;
+  const std::int64_t packs = (row_bytes / of.shape.element_bytes + pack - 1) / pack;
   const auto bytes = [&](int lanes) {
-    return of.device.lanes / lanes * (row_bytes + 4 * (rule.elements + 3));
+    return of.device.lanes / lanes * (row_bytes + 4 * (pack + 3));
   };
   const auto time = [&](int lanes) {
     std::int64_t of_lane = (packs + lanes - 1) / lanes * (rule.sort + rule.merge);
     for (int others = 1; others < lanes; others *= 2) {
-      of_lane += rule.merge + rule.elements;
+      of_lane += rule.merge + pack;
     }
     return of_lane * std::max<std::int64_t>(of.rows * lanes / of.device.lanes,
                                             busy_warps * of.device.multiprocessors);
   };
-  int best = std::max(of.pass.lanes / most_folds_each, std::min(rule.least_lanes, of.pass.lanes));
+  int best = std::max(of.pass.lanes / most_folds_each, packs > 1 ? rule.least_lanes : 1);
   while (best < of.pass.lanes && bytes(best) > rule.bytes) {
     best *= 2;
   }
@@ -159,19 +158,19 @@ bool by_packs(const topk_question& of, topk_plan& plan) {
   const bool is_quicker =
       of.k > 1 && !sorts &&
       (ranks ? f32 && packs_few(of) : !f32 || of.k > 16 || of.vectors <= most_vectors);
-  if (of.wide() || !of.by_lanes() || of.k > pack_rules[std::size(pack_rules) - 1].elements ||
+  if (of.wide() || !of.by_lanes() || of.k > pack_sizes[std::size(pack_sizes) - 1] ||
       !(of.any() ? is_quicker : of.is_forced(plan_name::packs))) {
     return false;
   }
-  const pack_rule* rule = pack_rules;
-  while (rule->elements < of.k) {
-    ++rule;
+  std::size_t size = 0;
+  while (pack_sizes[size] < of.k) {
+    ++size;
   }
   const std::int64_t busy_warps = 4 * std::int64_t{of.device.multiprocessors};
   plan.kind = topk_plan_kind::packs;
   plan.row = of.pass;
-  plan.pack = rule->elements;
-  plan.searching = searching_lanes(of, *rule);
+  plan.pack = pack_sizes[size];
+  plan.searching = searching_lanes(of, pack_rules[size], plan.pack);
   plan.warp_rows = static_cast<int>(std::clamp<std::int64_t>(
       (of.rows + busy_warps - 1) / busy_warps, 1, of.device.lanes / plan.searching));
   return true;

@@ -75,12 +75,18 @@ struct list_parameters {
         depth(core::sampling::min_p_depth(of_row.min_p)) {}
 };
 
-/// The tokens of a row by all threads of a block, whose elements are the list's: `x` and its
-/// column, -infinity from the row's k on; `first` is the list's first element.
+/// What a thread has of a row's list.
+struct list_element {
+  double first;  ///< of the list
+  double x;      ///< -infinity: no element
+  std::int64_t column;
+};
+
+/// The tokens of a row by all threads of a block, whose elements are the list's.
 template <int lanes, class A, class Memory>
 __device__ inline void draw_from_list(const core::sample_problem& problem,
-                                      const list_parameters<A>& of, std::int64_t row, double first,
-                                      double x, std::int64_t column, Memory& memory) {
+                                      const list_parameters<A>& of, std::int64_t row,
+                                      const list_element& element, Memory& memory) {
   namespace sampling = core::sampling;
   using sampling::row_kind;
   constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -88,6 +94,9 @@ __device__ inline void draw_from_list(const core::sample_problem& problem,
   const int warp = thread / lanes;
   const sampling::parameters& p = of.of_row;
   const bool greedy = of.greedy;
+  const double first = element.first;
+  const double x = element.x;
+  const std::int64_t column = element.column;
   const row_kind kind = first != first       ? row_kind::nan
                         : first == -infinity ? row_kind::empty
                         : first == infinity  ? row_kind::infinite
@@ -160,59 +169,68 @@ __device__ inline void draw_from_list(const core::sample_problem& problem,
   }
 }
 
-template <int lanes, class In>
-__global__ void __launch_bounds__(list_threads)
-    sample_from_lists(const core::sample_problem problem, const sample_ways ways,
-                      const sample_lists lists) {
-  if constexpr (!target_has_lanes<lanes>) {
-    return stop_wrong_lanes();
-  }
-  __shared__ uninitialised<list_memory<lanes, list_threads>> shared;
-  const std::int64_t row = blockIdx.x;
-  const auto thread = static_cast<int>(threadIdx.x);
-  const list_parameters<arithmetic_t<In>> of(problem, ways, row);
-  wait_for_launch_before();
-  if (!of.is_listed) {
-    return;
-  }
-  const In* const values = static_cast<const In*>(lists.values.data) + row * lists.values.stride;
-  const bool exists = thread < lists.values.cols && thread < of.of_row.top_k;
-  const double x = exists ? static_cast<double>(widen(values[thread]))
-                          : -std::numeric_limits<double>::infinity();
-  const std::int64_t column = exists ? core::integer_at(lists.columns.data, lists.columns.type,
-                                                        row * lists.columns.stride + thread)
-                                     : 0;
-  draw_from_list<lanes>(problem, of, row, static_cast<double>(widen(values[0])), x, column,
-                        shared.get());
-}
+/// Lists in order.
+template <class In>
+struct ordered_lists {
+  static constexpr int threads = list_threads;
+  struct memory {};
+  sample_lists lists;
 
-/// The same from the lists of spans: one launch less.
-template <int lanes, class In>
-__global__ void __launch_bounds__(merge_threads)
-    sample_from_spans(const core::sample_problem problem, const sample_ways ways,
-                      const span_lists lists) {
+  /// By all threads of a block; of the first k elements.
+  template <int lanes>
+  __device__ list_element of_thread(std::int64_t row, std::int64_t k, memory&) const {
+    const auto thread = static_cast<int>(threadIdx.x);
+    const In* const values = static_cast<const In*>(lists.values.data) + row * lists.values.stride;
+    const auto first = static_cast<double>(widen(values[0]));
+    if (thread >= lists.values.cols || thread >= k) {
+      return {first, -std::numeric_limits<double>::infinity(), 0};
+    }
+    return {first, static_cast<double>(widen(values[thread])),
+            core::integer_at(lists.columns.data, lists.columns.type,
+                             row * lists.columns.stride + thread)};
+  }
+};
+
+/// Those of spans, which are merged first: a launch less than a kernel for that.
+struct unmerged_lists {
+  static constexpr int threads = merge_threads;
+  using memory = merge_memory;
+  span_lists lists;
+
+  template <int lanes>
+  __device__ list_element of_thread(std::int64_t row, std::int64_t k, memory& merged) const {
+    using entry = entry_of<packed_entry>;
+    merge_lists_of_row<lanes>(lists, row, merged, [] {});
+    const auto thread = static_cast<int>(threadIdx.x);
+    const auto value_of = [](packed_entry e) {
+      return static_cast<double>(core::value_of_key<float>(entry::key(e)));
+    };
+    const double first = value_of(merged.ranked[0]);
+    if (thread >= lists.k || thread >= k) {
+      return {first, -std::numeric_limits<double>::infinity(), 0};
+    }
+    const packed_entry own = merged.ranked[thread];
+    return {first, value_of(own), entry::column(own)};
+  }
+};
+
+template <int lanes, class In, class Lists>
+__global__ void __launch_bounds__(Lists::threads)
+    sample_from_lists(const core::sample_problem problem, const sample_ways ways,
+                      const Lists lists) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
   }
-  using entry = entry_of<packed_entry>;
-  __shared__ merge_memory merged;
-  __shared__ uninitialised<list_memory<lanes, merge_threads>> shared;
+  __shared__ typename Lists::memory of_lists;
+  __shared__ uninitialised<list_memory<lanes, Lists::threads>> shared;
   const std::int64_t row = blockIdx.x;
-  const auto thread = static_cast<int>(threadIdx.x);
   const list_parameters<arithmetic_t<In>> of(problem, ways, row);
   wait_for_launch_before();
-  if (!of.is_listed) {
-    return;
+  if (of.is_listed) {
+    draw_from_list<lanes>(problem, of, row,
+                          lists.template of_thread<lanes>(row, of.of_row.top_k, of_lists),
+                          shared.get());
   }
-  merge_lists_of_row<lanes>(lists, row, merged, [] {});
-  const auto value_of = [](packed_entry e) {
-    return static_cast<double>(core::value_of_key<float>(entry::key(e)));
-  };
-  const bool exists = thread < lists.k && thread < of.of_row.top_k;
-  const packed_entry own = exists ? merged.ranked[thread] : entry::none();
-  draw_from_list<lanes>(problem, of, row, value_of(merged.ranked[0]),
-                        exists ? value_of(own) : -std::numeric_limits<double>::infinity(),
-                        exists ? entry::column(own) : 0, shared.get());
 }
 
 }  // namespace SOFTFOLD_BACKEND

@@ -6,168 +6,42 @@
 
 #include <gpu/group/combine.hpp>
 #include <gpu/group/lane_sort.hpp>
-#include <gpu/plan/plan.hpp>
-#include <gpu/row/vector_range.hpp>
 #include <gpu/state/softmax_state.hpp>
 #include <gpu/topk/results.hpp>
+#include <gpu/topk/warp_rows.hpp>
 
-#include <algorithm>
-#include <bit>
 #include <cstdint>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// How a warp's rows lie in its shared memory, and who has which part of one.
-struct pack_layout {
-  int rows;                 ///< of a warp
-  int row_shift;            ///< 1 << row_shift lanes search a row
-  int copy_shift;           ///< so many copy it
-  int list_shift;           ///< so many write its results
-  int vectors;              ///< of a row, at most
-  int pitch;                ///< from one row's first vector to the next one's
-  bool whole;               ///< all rows are whole vectors
-  std::uint32_t positions;  ///< bits that tell the elements of a row apart
-  int fold_shift;           ///< lanes that fold a row by row_plan, no fewer than search it
-};
-
-/// `k`: of the call.
-inline pack_layout layout_of_packs(const row_shape& shape, std::int64_t k, const topk_plan& plan,
-                                   int lanes) {
-  const int width = vector_bytes / shape.element_bytes;
-  const auto shift_to = [](std::int64_t n) {
-    return static_cast<int>(std::bit_width(static_cast<std::uint64_t>(n > 0 ? n - 1 : 0)));
-  };
-  pack_layout of;
-  of.rows = plan.warp_rows;
-  of.row_shift = shift_to(plan.searching);
-  of.vectors = static_cast<int>(vectors_of(shape));
-  of.whole = shape.alignment >= vector_bytes && shape.cols % width == 0;
-  // Those who read side by side, up to 8 vectors of some rows, are in different banks.
-  of.pitch = of.vectors;
-  while (plan.searching < 8 && of.pitch % (2 * plan.searching) != plan.searching) {
-    ++of.pitch;
-  }
-  // Of a row of 33 vectors 8 lanes copy 40, 32 lanes 64.
-  const auto rounds = [&](int shift) {
-    return (((of.vectors - 1) >> shift) + 1) * ((of.rows - 1) / (lanes >> shift) + 1);
-  };
-  of.copy_shift = std::min(shift_to(of.vectors), shift_to(lanes));
-  for (int shift = of.copy_shift - 1; shift >= 3; --shift) {
-    of.copy_shift = rounds(shift) < rounds(of.copy_shift) ? shift : of.copy_shift;
-  }
-  of.list_shift = std::min(shift_to(k), shift_to(lanes));
-  of.positions = (std::uint32_t{1} << shift_to(shape.cols + (of.whole ? 0 : width - 1))) - 1;
-  of.fold_shift = shift_to(plan.row.lanes);
-  return of;
-}
-
-/// merge_best, and the largest of those that it leaves out to `lost`.
-template <int most>
-__device__ inline void merge_and_tell(std::uint32_t (&best)[most],
-                                      const std::uint32_t (&others)[most], std::uint32_t& lost) {
-#pragma unroll
-  for (int i = 0; i < most; ++i) {
-    const std::uint32_t other = others[most - 1 - i];
-    const std::uint32_t least = best[i] < other ? best[i] : other;
-    best[i] = best[i] < other ? other : best[i];
-    lost = lost < least ? least : lost;
-  }
-  sort_bitonic(best);
-}
-
-/// A warp's rows in its shared memory: their vectors, in which what is outside a row is -infinity,
-/// then one such vector; the rows' states; for each its list, and the largest number that the list
+/// A warp's rows, their states, and for each its list and, of f32, the largest number that the list
 /// has no room for.
 template <int lanes, int most, class In>
-class rows_by_packs {
+class rows_by_packs : warp_rows<lanes, In> {
+  using base = warp_rows<lanes, In>;
+
  public:
   using T = arithmetic_t<In>;
-  static constexpr int width = vector_width<In>;
+  static constexpr int width = base::width;
   static constexpr int pack_vectors = most / width;
   static constexpr bool exact = sizeof(In) == 2;  ///< numbers are in the order of elements
   static constexpr int list_pitch = most + 1;
 
   /// Bytes of a warp.
-  __host__ __device__ static constexpr int bytes(int rows, int pitch) {
+  static constexpr int bytes(int rows, int pitch) {
     const int words = rows * (static_cast<int>(sizeof(softmax_state<T>)) / 4 + list_pitch);
-    return (rows * pitch + 1) * vector_bytes +
-           (words * 4 + vector_bytes - 1) / vector_bytes * vector_bytes;
+    return base::bytes(rows, pitch) + (words * 4 + vector_bytes - 1) / vector_bytes * vector_bytes;
   }
 
   __device__ rows_by_packs(const topk_arguments<In>& call, const pack_layout& of, int lane,
                            std::int64_t first, unsigned char* memory)
-      : call_(call),
-        of_(of),
-        lane_(lane),
-        first_(first),
-        x_(call.x + first * call.x_stride),
-        rows_(call.rows - first < of.rows ? static_cast<int>(call.rows - first) : of.rows),
-        cols_(static_cast<int>(call.cols)),
+      : base(call, of, lane, first, memory),
         k_(call.k < call.cols ? static_cast<int>(call.k) : cols_),
-        copies_(reinterpret_cast<block16*>(memory)),
-        none_(of.rows * of.pitch),
-        states_(reinterpret_cast<softmax_state<T>*>(copies_ + none_ + 1)),
+        states_(reinterpret_cast<softmax_state<T>*>(memory + base::bytes(of.rows, of.pitch))),
         found_(reinterpret_cast<std::uint32_t*>(states_ + of.rows)) {}
 
-  __device__ void copy() const {
-    const int first = lane_ & ((1 << of_.copy_shift) - 1);
-    const In* const last = x_ + (rows_ - 1) * call_.x_stride;
-    const bool inside =
-        aligned(x_) >= call_.memory.begin && aligned(last + cols_ - 1) + width <= call_.memory.end;
-    const int r0 = lane_ >> of_.copy_shift;
-    const int step = lanes >> of_.copy_shift;
-#pragma unroll 1
-    for (int v = first; v < of_.vectors; v += 1 << of_.copy_shift) {
-      const In* row = x_ + r0 * call_.x_stride;
-      block16* to = copies_ + r0 * of_.pitch + v;
-      if (of_.whole) {
-        row += v * width;
-#pragma unroll 4
-        for (int r = r0; r < rows_; r += step) {
-          copy_ahead(to, reinterpret_cast<const block16*>(row));
-          row += step * call_.x_stride;
-          to += step * of_.pitch;
-        }
-      } else if (inside) {
-#pragma unroll 4
-        for (int r = r0; r < rows_; r += step) {
-          const In* const from = aligned(row) + v * width;
-          if (from < row + cols_) {
-            copy_ahead(to, reinterpret_cast<const block16*>(from));
-          }
-          row += step * call_.x_stride;
-          to += step * of_.pitch;
-        }
-      } else {
-#pragma unroll 1
-        for (int r = r0; r < rows_; r += step) {
-          const vector_range<In> range(row, cols_, call_.memory);
-          if (v < range.size()) {
-            *to = range.readable(v) ? reinterpret_cast<const block16*>(range.base)[v]
-                                    : load_elements(range, v);
-          }
-          row += step * call_.x_stride;
-          to += step * of_.pitch;
-        }
-      }
-    }
-    if (lane_ == 0) {
-      copies_[none_] = outside_elements<In, outside::minus_infinity>();
-    }
-    wait_for_copies();
-    synchronize_warp();
-    if (!of_.whole) {
-#pragma unroll 1
-      for (int i = lane_; i < rows_; i += lanes) {
-        const vector_range<In> range = range_of(i);
-        block16* const own = copies_ + row_begin(i);
-        mask_head(own[0], range, 0);
-        mask_tail(own[range.size() - 1], range, range.size() - 1);
-      }
-      synchronize_warp();
-    }
-  }
+  using base::copy;
 
   /// The k best of each row to its list, in order.
   __device__ void search() const {
@@ -178,6 +52,11 @@ class rows_by_packs {
     const int size = size_of(r);
     std::uint32_t best[most];
     std::uint32_t lost = 0;
+    const auto tell = [&](std::uint32_t left_out) {
+      if constexpr (!exact) {
+        lost = lost < left_out ? left_out : lost;
+      }
+    };
     for (int first = 0; first < of_.vectors; first += pack_vectors << of_.row_shift) {
       std::uint32_t some[most];
 #pragma unroll
@@ -196,7 +75,7 @@ class rows_by_packs {
           best[i] = some[i];
         }
       } else {
-        merge(best, some, lost);
+        merge_best(best, some, tell);
       }
     }
     if (row_lanes > 1) {
@@ -205,26 +84,22 @@ class rows_by_packs {
         best[i] -= static_cast<std::uint32_t>(part * width);
       }
     }
-#pragma unroll 1
-    for (int mask = 1; mask < row_lanes; mask *= 2) {
-      std::uint32_t others[most];
-#pragma unroll
-      for (int i = 0; i < most; ++i) {
-        others[i] = shuffle_xor(best[i], mask);
-      }
-      if constexpr (!exact) {
-        const std::uint32_t other = shuffle_xor(lost, mask);
-        lost = lost < other ? other : lost;
-      }
-      merge(best, others, lost);
-    }
+    best_over_lanes(best, row_lanes, tell);
     std::uint32_t* const list = found_ + r * list_pitch;
     if (part == 0) {
 #pragma unroll
       for (int i = 0; i < most; ++i) {
         list[i] = best[i];
       }
-      list[most] = lost;
+    }
+    if constexpr (!exact) {
+#pragma unroll 1
+      for (int mask = 1; mask < row_lanes; mask *= 2) {
+        tell(shuffle_xor(lost, mask));
+      }
+      if (part == 0) {
+        list[most] = lost;
+      }
     }
     synchronize_warp();
     const bool exists = lane_ >> of_.row_shift < rows_ && k_ > 0;
@@ -350,30 +225,11 @@ class rows_by_packs {
   }
 
  private:
-  [[nodiscard]] __device__ static const In* aligned(const In* p) {
-    return reinterpret_cast<const In*>(reinterpret_cast<std::uintptr_t>(p) &
-                                       ~std::uintptr_t{vector_bytes - 1});
-  }
-  [[nodiscard]] __device__ static In stored_infinity() {
-    return stored_element<In>(outside_elements<In, outside::minus_infinity>(), 0);
-  }
   /// The row that a lane searches and folds; of one with no row the last.
   [[nodiscard]] __device__ int row_of_lane() const {
     const int r = lane_ >> of_.row_shift;
     return r < rows_ ? r : rows_ - 1;
   }
-  [[nodiscard]] __device__ int row_begin(int r) const { return r * of_.pitch; }
-  [[nodiscard]] __device__ vector_range<In> range_of(int r) const {
-    return vector_range<In>(x_ + r * call_.x_stride, cols_, call_.memory);
-  }
-  [[nodiscard]] __device__ int head_of(int r) const {
-    const auto address = reinterpret_cast<std::uintptr_t>(x_ + r * call_.x_stride);
-    return static_cast<int>(address & (vector_bytes - 1)) / static_cast<int>(sizeof(In));
-  }
-  [[nodiscard]] __device__ int size_of(int r) const {
-    return of_.whole ? of_.vectors : (head_of(r) + cols_ + width - 1) / width;
-  }
-
   /// An element as a number that is larger the earlier it ranks: its key, the last bits of which
   /// give way to its position in the row. Of 16-bit elements all numbers are in the order of the
   /// elements; of f32 those that are close to each other are in the order of positions.
@@ -385,10 +241,6 @@ class rows_by_packs {
   }
   [[nodiscard]] __device__ bool close(std::uint32_t a, std::uint32_t b) const {
     return ((a ^ b) & ~of_.positions) == 0;
-  }
-  /// The element at a position of a row.
-  [[nodiscard]] __device__ T element(int r, int position) const {
-    return widen(reinterpret_cast<const In*>(copies_ + row_begin(r))[position]);
   }
   [[nodiscard]] __device__ T value(int r, std::uint32_t number) const {
     return element(r, position(number));
@@ -419,15 +271,6 @@ class rows_by_packs {
         some[to + i] =
             number(order_key(element_of<In>(v, i)), reversed - static_cast<std::uint32_t>(i));
       }
-    }
-  }
-
-  __device__ static void merge(std::uint32_t (&best)[most], const std::uint32_t (&others)[most],
-                               std::uint32_t& lost) {
-    if constexpr (exact) {
-      merge_best(best, others);
-    } else {
-      merge_and_tell(best, others, lost);
     }
   }
 
@@ -569,16 +412,22 @@ class rows_by_packs {
     }
   }
 
-  const topk_arguments<In>& call_;
-  const pack_layout& of_;
-  int lane_;
-  std::int64_t first_;  ///< row
-  const In* x_;
-  int rows_;
-  int cols_;
+  using base::call_;
+  using base::cols_;
+  using base::copies_;
+  using base::element;
+  using base::first_;
+  using base::head_of;
+  using base::lane_;
+  using base::none_;
+  using base::of_;
+  using base::range_of;
+  using base::row_begin;
+  using base::rows_;
+  using base::size_of;
+  using base::stored_infinity;
+
   int k_;
-  block16* copies_;
-  int none_;  ///< the vector that is outside
   softmax_state<T>* states_;
   std::uint32_t* found_;
 };
