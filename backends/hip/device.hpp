@@ -71,7 +71,9 @@ __device__ inline std::uint32_t pair_mask(std::uint32_t four, int w) {
 inline constexpr bool prefetches = false;
 __device__ inline void prefetch_line(const void*) {}
 inline constexpr bool copies_ahead = false;
-__device__ inline void copy_ahead(block16* shared, const block16* from) { *shared = *from; }
+__device__ inline void copy_ahead(block16* shared, const block16* from) {
+  *shared = load_vector<true>(from);
+}
 __device__ inline void wait_for_copies() {}
 __device__ inline int multiprocessors() { return 0; }
 

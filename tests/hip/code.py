@@ -46,7 +46,7 @@ KINDS = {
     "finish_long_rows": Kind(False, False, True, vectors=1),
     "topk_scan_chunk": Kind(True, False, True, vectors=8),
     "topk_rows_by_lanes": Kind(True, False, True, in_flight=16),
-    "topk_rows_by_packs": Kind(True, False, True, in_flight=16),
+    "topk_rows_by_packs": Kind(True, False, True, vectors=1, in_flight=0),
     "topk_rows_by_sorting": Kind(True, False, True, in_flight=16),
     "topk_bounded": Kind(True, False, True, vectors=8, in_flight=32, sgpr_spills=96),
     "topk_chunks": Kind(True, False, True, vectors=8, sgpr_spills=144, lds=22),

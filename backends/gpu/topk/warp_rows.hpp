@@ -114,8 +114,7 @@ class warp_rows {
         for (int r = r0; r < rows_; r += step) {
           const vector_range<In> range(row, cols_, call_.memory);
           if (v < range.size()) {
-            *to = range.readable(v) ? reinterpret_cast<const block16*>(range.base)[v]
-                                    : load_elements(range, v);
+            *to = load_vector(range, v);
           }
           row += step * call_.x_stride;
           to += step * of_.pitch;
