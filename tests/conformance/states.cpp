@@ -4,8 +4,11 @@
 // the bounds of a whole row plus 2 u for each combine that they went through (see partials.cpp).
 #include "problem.hpp"
 
+#include <cmath>
+#include <cstring>
 #include <numeric>
 #include <random>
+#include <vector>
 
 namespace softfold::test {
 
@@ -260,29 +263,50 @@ TEST_CASE_TEMPLATE("rows of special values, split", Io, SOFTFOLD_TEST_IO_TYPES) 
   }
 }
 
+// To the bit, with rows whose largest elements are zeros of both signs, NaN and -infinity; and with
+// so many that a few lanes add what more of them add of fewer rows.
 TEST_CASE_TEMPLATE("the state does not depend on the list, nor the list on the state", T,
                    SOFTFOLD_TEST_INPUT_TYPES) {
-  using state = complete_state<T, reference::arithmetic_t<T>, std::int32_t>;
+  using A = reference::arithmetic_t<T>;
+  using state = complete_state<T, A, std::int32_t>;
   queue q;
-  problem<T> p({3, 5003, distribution::wide_normal, 0.7, 1, 1, 75000});
-  states<reference::arithmetic_t<T>> alone(3);
-  fold(q, p.x.view(), alone.ref(), {.scale = 0.7});
-  for (const std::int64_t k : {0, 1, 9, 200}) {
-    state with(3, k);
-    state without(3, k);
-    const fold_topk_options options{.scale = 0.7};
-    fold_topk(q, p.x.view(), with.partials.ref(), with.values.view(), with.indices.view(), options);
-    fold_topk(q, p.x.view(), {}, without.values.view(), without.indices.view(), options);
-    q.wait();
-    CHECK(with.partials.values() == alone.values());
-    for (state* s : {&with, &without}) {
-      s->values.download();
-      s->indices.download();
-      check_guards(p, s->values, s->indices);
+  struct shape {
+    std::int64_t rows, cols;
+  };
+  for (const auto& [rows, cols] :
+       {shape{6, 30}, {6, 131}, {6, 256}, {6, 700}, {6, 5003}, {2500, 510}}) {
+    CAPTURE(rows);
+    CAPTURE(cols);
+    problem<T> p({rows, cols, distribution::wide_normal, 0.7, 1, 1, 75000});
+    for (std::int64_t c = 0; c < cols; ++c) {
+      const double below = -std::fabs(static_cast<double>(reference::widen(p.x(3, c))));
+      p.x(3, c) = make<T>(c == 7 ? -0.0 : c == 20 ? 0.0 : below - 1);
+      p.x(5, c) = T(-infinity<T>);
     }
-    for (std::int64_t r = 0; r < 3; ++r) {
-      CHECK(std::equal(with.indices.row(r).begin(), with.indices.row(r).end(),
-                       without.indices.row(r).begin()));
+    p.x(4, 9) = nans<T>()[1];
+    p.commit();
+    states<A> alone(rows);
+    fold(q, p.x.view(), alone.ref(), {.scale = 0.7});
+    for (const std::int64_t k : {0, 1, 9, 40, 200}) {
+      CAPTURE(k);
+      state with(rows, k);
+      state without(rows, k);
+      const fold_topk_options options{.scale = 0.7};
+      fold_topk(q, p.x.view(), with.partials.ref(), with.values.view(), with.indices.view(),
+                options);
+      fold_topk(q, p.x.view(), {}, without.values.view(), without.indices.view(), options);
+      q.wait();
+      const std::vector<max_sum<A>> both[] = {with.partials.values(), alone.values()};
+      CHECK(std::memcmp(both[0].data(), both[1].data(), both[0].size() * sizeof(max_sum<A>)) == 0);
+      for (state* s : {&with, &without}) {
+        s->values.download();
+        s->indices.download();
+        check_guards(p, s->values, s->indices);
+      }
+      for (std::int64_t r = 0; r < rows; ++r) {
+        CHECK(std::equal(with.indices.row(r).begin(), with.indices.row(r).end(),
+                         without.indices.row(r).begin()));
+      }
     }
   }
 }

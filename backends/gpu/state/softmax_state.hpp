@@ -79,7 +79,7 @@ __device__ inline bool is_far(T top) {
 /// The public state: `max` scaled and rounded, `sum` relative to that number.
 template <class T>
 __device__ inline max_sum<T> to_public(const softmax_state<T>& s, T scale) {
-  const T top = scale * s.max;
+  const T top = scale * s.max + T{0};  // which of two zeros is the larger depends on their order
   if (top == -infinity<T>) {
     return {-infinity<T>, T{0}};
   }

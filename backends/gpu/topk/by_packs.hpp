@@ -139,8 +139,7 @@ class rows_by_packs : warp_rows<lanes, In> {
       }
     };
     T largest = k_ > 0 ? value(r, found_[r * list_pitch]) : -infinity<T>;
-    // A list's first element is the largest but for the sign of 0 and a NaN's bits.
-    if (ballot(call_.map != element_map::none || k_ == 0 || !(largest > 0 || largest < 0)) != 0) {
+    if (call_.map != element_map::none || k_ == 0) {
       largest = -infinity<T>;
       each(part, row_lanes, [&](const block16& v) {
 #pragma unroll
