@@ -61,7 +61,8 @@ constexpr gradient_functions gradient_functions_of() {
           .map = Kernels::map,
           .short_rows = Kernels::short_rows,
           .tiles = Reproducible::tiles,
-          .reproducible_map = Reproducible::map};
+          .reproducible_map = Reproducible::map,
+          .reproducible_short_rows = Reproducible::short_rows};
 }
 
 template <class T, class Out>

@@ -3,8 +3,11 @@
 /// The gradients as core/reproducible.hpp has them: sums of tiles in f64, and the map.
 #pragma once
 
+#include <backends/host/kernels/gradient.hpp>
 #include <backends/host/kernels/reproducible.hpp>
 
+#include <algorithm>
+#include <bit>
 #include <limits>
 
 namespace softfold {
@@ -18,7 +21,7 @@ template <class A>
 SOFTFOLD_INLINE vec<A> exponential_by_term(vec<A> y) {
   using V = vec<A>;
   constexpr A magic = definition::format<A>::magic;
-  constexpr A biased = magic + A(definition::bias_of<A>);
+  [[maybe_unused]] constexpr A biased = magic + A(definition::bias_of<A>);
   // The order of the operands keeps a NaN.
   y = min(V(definition::highest_exponent<A>), max(V(definition::lowest_exponent<A>), y));
   const V n = fused(y, V(definition::format<A>::log2_e), V(magic)) - V(magic);
@@ -29,9 +32,14 @@ SOFTFOLD_INLINE vec<A> exponential_by_term(vec<A> y) {
     rest = fused(n, V(-core::exponential<A>::ln2_high), y);
     rest = fused(n, V(-core::exponential<A>::ln2_low), rest);
   }
-  const V half = fused(n, V(static_cast<A>(0.5)), V(biased));
-  const V other = (n - (half - V(biased))) + V(biased);
-  return exponential_of_rest(rest) * power_of_low_bits(half) * power_of_low_bits(other);
+  const V p = exponential_of_rest(rest);
+  if constexpr (requires { times_power(p, n); }) {
+    return times_power(p, n);
+  } else {
+    const V half = fused(n, V(static_cast<A>(0.5)), V(biased));
+    const V other = (n - (half - V(biased))) + V(biased);
+    return p * power_of_low_bits(half) * power_of_low_bits(other);
+  }
 }
 
 template <class T, class Out, bool log>
@@ -42,6 +50,8 @@ struct reproducible_gradient {
   static constexpr int step = block_vectors * W::lanes;
   static constexpr int packets = step / definition::packet_columns;  ///< of a block
   static constexpr int blocks = definition::tile_columns / step;
+  static constexpr auto room = static_cast<unsigned>(step + V::lanes);
+  static_assert(packets == W::lanes);
 
   /// The packets' sums of a block's elements in the arithmetic's type.
   static SOFTFOLD_INLINE W sums_of_block(const A* y, const A* dy) {
@@ -56,28 +66,22 @@ struct reproducible_gradient {
     return sums_of_packets(v);
   }
 
-  /// n <= step elements, 0 after them.
-  static SOFTFOLD_INLINE void widen(const T* x, std::int64_t n, A* to) {
-    for (int i = 0; i < step; i += V::lanes) {
+  /// n <= size elements, 0 after them; at most a vector behind `size` is overwritten.
+  static SOFTFOLD_INLINE void widen(const T* x, std::int64_t n, A* to, int size) {
+    for (int i = 0; i < size; i += V::lanes) {
       const V v = n - i >= V::lanes ? V::load(x + i)
                   : n > i           ? V::load(x + i, static_cast<int>(n - i), V(A{0}))
                                     : V(A{0});
-      if (step - i >= V::lanes) {
-        v.store(to + i);
-      } else {
-        v.store(to + i, step - i);
-      }
+      v.store(to + i);
     }
   }
 
+  /// Blocks that a tile lacks would add 0.
   static SOFTFOLD_INLINE double sum_of_tile(const T* y, const T* dy, std::int64_t n) {
     W sums[static_cast<unsigned>(blocks)];
-    for (int b = 0; b < blocks; ++b) {
+    const int count = static_cast<int>(std::min<std::int64_t>((n + step - 1) / step, blocks));
+    for (int b = 0; b < count; ++b) {
       const std::int64_t left = n - std::int64_t{b} * step;
-      if (left <= 0) {
-        sums[b] = W(0.0);
-        continue;
-      }
       const T* const from_y = y + b * step;
       const T* const from_dy = dy + b * step;
       if constexpr (sizeof(T) == sizeof(A)) {
@@ -88,33 +92,41 @@ struct reproducible_gradient {
           continue;
         }
       }
-      alignas(64) A of_y[static_cast<unsigned>(step)];
-      alignas(64) A of_dy[static_cast<unsigned>(step)];
+      alignas(64) A of_y[room];
+      alignas(64) A of_dy[room];
       if constexpr (!log) {
-        widen(from_y, left, of_y);
+        widen(from_y, left, of_y, step);
       }
-      widen(from_dy, left, of_dy);
+      widen(from_dy, left, of_dy, step);
       sums[b] = sums_of_block(of_y, of_dy);
     }
-#pragma GCC unroll 8
-    for (int half = blocks / 2; half > 0; half /= 2) {
+    const auto halves = static_cast<int>(std::bit_ceil(static_cast<unsigned>(count)));
+    for (int b = count; b < halves; ++b) {
+      sums[b] = W(0.0);
+    }
+    for (int half = halves / 2; half > 0; half /= 2) {
       for (int i = 0; i < half; ++i) {
         sums[i] = sums[i] + sums[i + half];
       }
     }
-    return across_lanes(sums[0]);
+    alignas(64) double of_packets[static_cast<unsigned>(packets)];
+    sums[0].store(of_packets);
+    return sum_of<packets>(of_packets, 0);
   }
 
-  /// Of the packets in the lanes that sums_of_packets() leaves them in.
-  static SOFTFOLD_INLINE double across_lanes(W sums) {
-    alignas(64) double s[static_cast<unsigned>(W::lanes)];
-    sums.store(s);
-    if constexpr (W::lanes == 8) {  // packets 0, 4, 1, 5, 2, 6, 3, 7
-      return ((s[0] + s[1]) + (s[4] + s[5])) + ((s[2] + s[3]) + (s[6] + s[7]));
-    } else if constexpr (W::lanes == 4) {  // 0, 2, 1, 3
-      return (s[0] + s[1]) + (s[2] + s[3]);
+  /// Where sums_of_packets() leaves a packet's sum.
+  static constexpr unsigned lane_of(int packet) {
+    const int half = W::lanes / 2;
+    return static_cast<unsigned>(packet < half ? 2 * packet : 2 * (packet - half) + 1);
+  }
+  /// Of `count` packets from number `first` on, by halves.
+  template <int count, int distance = 1>
+  static SOFTFOLD_INLINE double sum_of(const double* of_packets, int first) {
+    if constexpr (count == 1) {
+      return of_packets[lane_of(first)];
     } else {
-      return s[0] + s[1];
+      return sum_of<count / 2, 2 * distance>(of_packets, first) +
+             sum_of<count / 2, 2 * distance>(of_packets, first + distance);
     }
   }
 
@@ -126,28 +138,94 @@ struct reproducible_gradient {
     }
   }
 
+  /// One row after the other, of at most a tile; several at once where a block has room for them.
+  static void short_rows(const gradient_rows* rows) {
+    constexpr int packet = definition::packet_columns;
+    if (rows->cols <= packet && step / packet > 1) {
+      narrow_rows<packet>(*rows);
+    } else if (rows->cols <= 2 * packet && step / packet > 2) {
+      narrow_rows<2 * packet>(*rows);
+    } else {
+      for (std::int64_t r = 0; r < rows->rows; ++r) {
+        const two_rows<T> from = row_of(*rows, r);
+        write_row(*rows, r, from, sum_of_tile(from.a, from.b, rows->cols));
+      }
+    }
+  }
+
   static void map(const void* y, const void* dy, std::int64_t n,
                   const reproducible_gradient_row* row, destination dx) {
-    const V scale(static_cast<A>(row->scale));
-    const V high(static_cast<A>(row->high));
-    const V low(static_cast<A>(row->low));
+    map_row({static_cast<const T*>(y), static_cast<const T*>(dy)}, n,
+            {static_cast<A>(row->scale), static_cast<A>(row->high), static_cast<A>(row->low)},
+            static_cast<Out*>(dx.data), dx.stream);
+  }
+
+ private:
+  static SOFTFOLD_INLINE two_rows<T> row_of(const gradient_rows& rows, std::int64_t r) {
+    return {static_cast<const T*>(rows.y) + r * rows.y_stride,
+            static_cast<const T*>(rows.dy) + r * rows.dy_stride};
+  }
+
+  /// Rows of `size` columns or less.
+  template <int size>
+  static SOFTFOLD_INLINE void narrow_rows(const gradient_rows& rows) {
+    constexpr int together = step / size;
+    for (std::int64_t first = 0; first < rows.rows; first += together) {
+      const auto count = static_cast<int>(std::min<std::int64_t>(rows.rows - first, together));
+      alignas(64) A of_y[room] = {};
+      alignas(64) A of_dy[room] = {};
+      for (int i = 0; i < count; ++i) {
+        const two_rows<T> from = row_of(rows, first + i);
+        if constexpr (!log) {
+          widen(from.a, rows.cols, of_y + i * size, size);
+        }
+        widen(from.b, rows.cols, of_dy + i * size, size);
+      }
+      alignas(64) double of_packets[static_cast<unsigned>(packets)];
+      sums_of_block(of_y, of_dy).store(of_packets);
+      constexpr int own = size / definition::packet_columns;
+      for (int i = 0; i < count; ++i) {
+        write_row(rows, first + i, row_of(rows, first + i), sum_of<own>(of_packets, i * own));
+      }
+    }
+  }
+
+  static SOFTFOLD_INLINE void write_row(const gradient_rows& rows, std::int64_t r,
+                                        const two_rows<T>& from, double sum_of_tile) {
+    core::compensated_sum sum;
+    sum.add(sum_of_tile);
+    map_row(from, rows.cols, definition::row_gradient<A>::of(static_cast<A>(rows.scale), sum),
+            static_cast<Out*>(rows.dx) + r * rows.dx_stride, false);
+  }
+
+  static SOFTFOLD_INLINE void map_row(const two_rows<T>& from, std::int64_t n,
+                                      const definition::row_gradient<A>& row, Out* dx,
+                                      bool stream) {
+    const V scale(row.scale);
+    const V high(row.high);
+    const V low(row.low);
+    if constexpr (!log) {
+      if (row.scale == 1 && softmax_gradient<T>::stays_finite(row.high)) {  // as a rule
+        map_source(from, n, dx, stream,
+                   [&](const typename two_rows<T>::pair& v) { return v.a * ((v.b - high) - low); });
+        return;
+      }
+    }
     const V nan(static_cast<A>(__builtin_nanf("")));
     const V greatest(std::numeric_limits<A>::max());
     const V none(A{0});
-    const two_rows<T> from{static_cast<const T*>(y), static_cast<const T*>(dy)};
-    map_source(from, n, static_cast<Out*>(dx.data), dx.stream,
-               [&](const typename two_rows<T>::pair& v) {
-                 V r;
-                 if constexpr (log) {
-                   const V e = exponential_by_term(v.a);
-                   r = fused(none - e, high, v.b);
-                   r = fused(none - min(greatest, e), low, r);
-                 } else {
-                   r = v.a * ((v.b - high) - low);
-                 }
-                 r = scale * r;
-                 return V::select(unordered(r, r), nan, r);
-               });
+    map_source(from, n, dx, stream, [&](const typename two_rows<T>::pair& v) {
+      V r;
+      if constexpr (log) {
+        const V e = exponential_by_term(v.a);
+        r = fused(none - e, high, v.b);
+        r = fused(none - min(greatest, e), low, r);
+      } else {
+        r = v.a * ((v.b - high) - low);
+      }
+      r = scale * r;
+      return V::select(unordered(r, r), nan, r);
+    });
   }
 };
 

@@ -374,6 +374,7 @@ struct gradient_functions {
   /// As core::reproducible::row_gradient has them. dx may be y or dy.
   void (*reproducible_map)(const void* y, const void* dy, std::int64_t n,
                            const reproducible_gradient_row* row, destination dx);
+  void (*reproducible_short_rows)(const gradient_rows* rows);
 };
 
 /// Kernels that read one type and write another.

@@ -100,6 +100,8 @@ struct vec<float> {
   friend SOFTFOLD_INLINE vec product_error(vec a, vec b, vec product) {
     return _mm512_fmsub_ps(a.v, b.v, product.v);
   }
+  /// p 2^n for whole n, rounded once; vectors that lack it do without.
+  friend SOFTFOLD_INLINE vec times_power(vec p, vec n) { return _mm512_scalef_ps(p.v, n.v); }
   friend SOFTFOLD_INLINE vec max(vec a, vec b) { return _mm512_max_ps(a.v, b.v); }
   friend SOFTFOLD_INLINE vec min(vec a, vec b) { return _mm512_min_ps(a.v, b.v); }
   /// 2^n for the multiple n of 1/table_size in z's low bits: the fraction from the table, by
@@ -191,6 +193,7 @@ struct vec<double> {
   friend SOFTFOLD_INLINE vec product_error(vec a, vec b, vec product) {
     return _mm512_fmsub_pd(a.v, b.v, product.v);
   }
+  friend SOFTFOLD_INLINE vec times_power(vec p, vec n) { return _mm512_scalef_pd(p.v, n.v); }
   friend SOFTFOLD_INLINE vec max(vec a, vec b) { return _mm512_max_pd(a.v, b.v); }
   friend SOFTFOLD_INLINE vec min(vec a, vec b) { return _mm512_min_pd(a.v, b.v); }
   friend SOFTFOLD_INLINE vec low_bits_to_exponent(vec z) {

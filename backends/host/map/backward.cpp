@@ -18,16 +18,7 @@ struct gradient_job : gradient_source {
 
   [[nodiscard]] static bool takes_short_rows() { return true; }
   void short_rows(const plan&, std::int64_t begin, std::int64_t end) const {
-    const elements first = at(begin);
-    const gradient_rows rows = {.y = first.y,
-                                .dy = first.dy,
-                                .dx = first.dx,
-                                .y_stride = y.x.stride,
-                                .dy_stride = dy.stride,
-                                .dx_stride = dx.stride,
-                                .rows = end - begin,
-                                .cols = y.x.cols,
-                                .scale = y.scale};
+    const gradient_rows rows = rows_of(begin, end);
     functions.short_rows(&rows);
   }
 

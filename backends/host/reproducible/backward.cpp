@@ -20,6 +20,12 @@ struct gradient_job : gradient_source {
 
   static constexpr std::size_t segment_bytes = segment_tiles * sizeof(double);
 
+  [[nodiscard]] static bool takes_short_rows() { return true; }
+  void short_rows(const plan&, std::int64_t begin, std::int64_t end) const {
+    const gradient_rows rows = rows_of(begin, end);
+    functions.reproducible_short_rows(&rows);
+  }
+
   class row {
    public:
     row(const gradient_job& job, const plan& plan, std::int64_t r, const row_memory& memory)

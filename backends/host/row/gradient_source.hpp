@@ -47,6 +47,18 @@ struct gradient_source {
     return {y.kernels.at(y.row(r), column), y.kernels.at(dy.data, r * dy.stride + column),
             y.kernels.result_at(dx.data, r * dx.stride + column)};
   }
+  [[nodiscard]] gradient_rows rows_of(std::int64_t begin, std::int64_t end) const {
+    const elements first = at(begin);
+    return {.y = first.y,
+            .dy = first.dy,
+            .dx = first.dx,
+            .y_stride = y.x.stride,
+            .dy_stride = dy.stride,
+            .dx_stride = dx.stride,
+            .rows = end - begin,
+            .cols = y.x.cols,
+            .scale = y.scale};
+  }
 };
 
 }  // namespace host
