@@ -44,7 +44,7 @@ struct vec {
 
   vec() = default;
   SOFTFOLD_INLINE vec(native x) : v(x) {}
-  SOFTFOLD_INLINE explicit vec(A x) : v(native{} + x) {}
+  SOFTFOLD_INLINE explicit vec(A x) : v(x - native{}) {}  // -0 stays so
 
   static SOFTFOLD_INLINE A widen(A x) { return x; }
   static SOFTFOLD_INLINE A widen(bf16_bits x) {
