@@ -491,6 +491,14 @@ TEST_CASE_TEMPLATE("gradients have the definition's bits", Io, SOFTFOLD_TEST_IO_
       const problem<In> dy({.rows = corner_rows, .cols = cols, .kind = distribution::normal});
       check_gradient<Io>(q, corner, dy, log, 1);
       check_gradient<Io>(q, dy, corner, log, 1);
+      problem<In> zeros({.rows = corner_rows, .cols = cols});
+      for (std::int64_t r = 0; r < corner_rows; ++r) {
+        for (std::int64_t c = 0; c < cols; ++c) {
+          zeros.x(r, c) = make<In>(c == 1 ? 1.0 : -0.0);
+        }
+      }
+      zeros.x.upload();
+      check_gradient<Io>(q, corner, zeros, log, 1);
     }
   }
   CHECK(compared > 500000);

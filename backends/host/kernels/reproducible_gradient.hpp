@@ -201,9 +201,8 @@ struct reproducible_gradient {
   static SOFTFOLD_INLINE void map_row(const two_rows<T>& from, std::int64_t n,
                                       const definition::row_gradient<A>& row, Out* dx,
                                       bool stream) {
-    const V scale(row.scale);
-    const V high(row.high);
-    const V low(row.low);
+    const V high(log ? -row.high : row.high);
+    const V low(log ? -row.low : row.low);
     if constexpr (!log) {
       if (row.scale == 1 && softmax_gradient<T>::stays_finite(row.high)) {  // as a rule
         map_source(from, n, dx, stream,
@@ -211,15 +210,14 @@ struct reproducible_gradient {
         return;
       }
     }
+    const V scale(row.scale);
     const V nan(static_cast<A>(__builtin_nanf("")));
-    const V greatest(std::numeric_limits<A>::max());
-    const V none(A{0});
+    [[maybe_unused]] const V greatest(std::numeric_limits<A>::max());
     map_source(from, n, dx, stream, [&](const typename two_rows<T>::pair& v) {
       V r;
       if constexpr (log) {
         const V e = exponential_by_term(v.a);
-        r = fused(none - e, high, v.b);
-        r = fused(none - min(greatest, e), low, r);
+        r = fused(min(greatest, e), low, fused(e, high, v.b));
       } else {
         r = v.a * ((v.b - high) - low);
       }
