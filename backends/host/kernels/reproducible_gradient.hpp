@@ -3,7 +3,6 @@
 /// The gradients as core/reproducible.hpp has them: sums of tiles in f64, and the map.
 #pragma once
 
-#include <backends/host/kernels/gradient.hpp>
 #include <backends/host/kernels/reproducible.hpp>
 
 #include <algorithm>
@@ -76,6 +75,15 @@ struct reproducible_gradient {
     }
   }
 
+  static SOFTFOLD_INLINE void add_halves(W* sums, int count) {
+#pragma GCC unroll 8
+    for (int half = count / 2; half > 0; half /= 2) {
+      for (int i = 0; i < half; ++i) {
+        sums[i] = sums[i] + sums[i + half];
+      }
+    }
+  }
+
   /// Blocks that a tile lacks would add 0.
   static SOFTFOLD_INLINE double sum_of_tile(const T* y, const T* dy, std::int64_t n) {
     W sums[static_cast<unsigned>(blocks)];
@@ -100,14 +108,14 @@ struct reproducible_gradient {
       widen(from_dy, left, of_dy, step);
       sums[b] = sums_of_block(of_y, of_dy);
     }
-    const auto halves = static_cast<int>(std::bit_ceil(static_cast<unsigned>(count)));
-    for (int b = count; b < halves; ++b) {
-      sums[b] = W(0.0);
-    }
-    for (int half = halves / 2; half > 0; half /= 2) {
-      for (int i = 0; i < half; ++i) {
-        sums[i] = sums[i] + sums[i + half];
+    if (count == blocks) [[likely]] {
+      add_halves(sums, blocks);
+    } else {
+      const auto halves = static_cast<int>(std::bit_ceil(static_cast<unsigned>(count)));
+      for (int b = count; b < halves; ++b) {
+        sums[b] = W(0.0);
       }
+      add_halves(sums, halves);
     }
     alignas(64) double of_packets[static_cast<unsigned>(packets)];
     sums[0].store(of_packets);
@@ -203,13 +211,6 @@ struct reproducible_gradient {
                                       bool stream) {
     const V high(log ? -row.high : row.high);
     const V low(log ? -row.low : row.low);
-    if constexpr (!log) {
-      if (row.scale == 1 && softmax_gradient<T>::stays_finite(row.high)) {  // as a rule
-        map_source(from, n, dx, stream,
-                   [&](const typename two_rows<T>::pair& v) { return v.a * ((v.b - high) - low); });
-        return;
-      }
-    }
     const V scale(row.scale);
     const V nan(static_cast<A>(__builtin_nanf("")));
     [[maybe_unused]] const V greatest(std::numeric_limits<A>::max());
