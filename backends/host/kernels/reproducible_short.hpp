@@ -104,6 +104,12 @@ class reproducible_short_rows {
       done &= ~(find_total_by_words(row(first + i), i) ? 0U : 1U << i);
     }
     find_numbers(largest);
+    if constexpr (keeps) {
+      if (rows_.cols <= 4 * V::lanes && done == all && powers_are_in_) [[likely]] {
+        write_few_vectors(first, count);
+        return 0;
+      }
+    }
     for (unsigned to_write = done; to_write != 0; to_write &= to_write - 1) {
       const auto i = static_cast<unsigned>(__builtin_ctz(to_write));
       write_row(first + i, i);
@@ -187,6 +193,8 @@ class reproducible_short_rows {
       constexpr int half_block = block_vectors / 2;
       if (n <= V::lanes) {
         take<1>(x, begin, number, v, best);
+      } else if (n <= 2 * V::lanes) {
+        take<2>(x, begin, number, v, best);
       } else {
         take<half_block>(x, begin, number, v, best);
         if (begin + half_block * V::lanes < n) {
@@ -295,16 +303,18 @@ class reproducible_short_rows {
           power_of_low_bits(D(definition::format<double>::magic + bias) - D::load(n_of + h * half));
     }
     if constexpr (keeps) {
-#pragma GCC unroll 2
-      for (unsigned h = 0; h < 2; ++h) {
-        D inverse;
-        inverse.v = D(1.0).v / whole[h].v;
-        store_in_two(inverse * D(0x1p-64), h * half);
-      }
+      const auto inverse = [&](int h) {
+        D r;
+        r.v = D(0x1p-64).v / whole[h].v;
+        return in_two(r);
+      };
+      const in_two first = inverse(0);
+      const in_two second = inverse(1);
       // A kept term is p 2^(n - raised), and wanted as p 2^(n - n of the largest + spare_power).
       constexpr int power = definition::row_total<float>::spare_power - format::raised;
       constexpr auto bias = static_cast<float>(definition::bias_of<float>);
-      take_powers_in(power_of_low_bits(V(format::magic + bias + power) - n),
+      take_powers_in(in_two::joined(first.high, second.high), in_two::joined(first.low, second.low),
+                     power_of_low_bits(V(format::magic + bias + power) - n),
                      power_of_low_bits(V(format::magic + bias - power) + n));
     } else {
       alignas(64) float z_of[at_once];
@@ -318,25 +328,37 @@ class reproducible_short_rows {
         const unsigned first = h * half;
         D ratio;
         ratio.v = whole[h].v / D::load(p_of + first).v;
-        store_in_two((D::load(z_of + first) + D::load(lost_of + first)) + natural_logs(ratio),
-                     first);
+        const in_two found((D::load(z_of + first) + D::load(lost_of + first)) +
+                           natural_logs(ratio));
+        __builtin_memcpy(high_ + first, &found.high, sizeof found.high);
+        __builtin_memcpy(low_ + first, &found.low, sizeof found.low);
       }
     }
   }
-  /// As a number of f32 and what it lacks.
-  SOFTFOLD_INLINE void store_in_two(D x, unsigned first) {
+  /// As a number of f32 and what it lacks: half of the lanes of each.
+  struct in_two {
     typedef float floats __attribute__((vector_size(4 * vec<double>::lanes)));
-    const auto upper = __builtin_convertvector(x.v, floats);
-    D back;
-    back.v = __builtin_convertvector(upper, decltype(back.v));
-    const auto rest = __builtin_convertvector((x - back).v, floats);
-    __builtin_memcpy(high_ + first, &upper, sizeof upper);
-    __builtin_memcpy(low_ + first, &rest, sizeof rest);
-  }
+    floats high, low;
+    explicit SOFTFOLD_INLINE in_two(D x) {
+      high = __builtin_convertvector(x.v, floats);
+      D back;
+      back.v = __builtin_convertvector(high, decltype(back.v));
+      low = __builtin_convertvector((x - back).v, floats);
+    }
+    /// In registers: a load of what two stores wrote would wait for both.
+    template <class Half>
+    static SOFTFOLD_INLINE V joined(const Half& a, const Half& b) {
+      V r;
+      if constexpr (sizeof(Half) == 32) {
+        r.v = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+      } else {
+        r.v = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7);
+      }
+      return r;
+    }
+  };
   /// The numbers with their powers, of rows of which that makes none subnormal. `back` undoes it.
-  SOFTFOLD_INLINE void take_powers_in(V powers, V back) {
-    const V high = V::load(high_);
-    const V low = V::load(low_);
+  SOFTFOLD_INLINE void take_powers_in(V high, V low, V powers, V back) {
     const V high_with = high * powers;
     const V low_with = low * powers;
     const auto exact_high = equal(high_with * back, high);
@@ -346,7 +368,28 @@ class reproducible_short_rows {
     };
     if_exact(high_with, high).store(high_);
     if_exact(low_with, low).store(low_);
-    if_exact(V(1.0F), powers).store(powers_);
+    const V left = if_exact(V(1.0F), powers);
+    left.store(powers_);
+    powers_are_in_ = V::bits(equal(left, V(1.0F))) == (1U << V::lanes) - 1U;
+  }
+
+  /// Rows of a few vectors, whose numbers have their powers.
+  SOFTFOLD_INLINE void write_few_vectors(std::int64_t first, int count) const {
+    Out* y = static_cast<Out*>(rows_.y) + first * rows_.y_stride;
+    const float* terms = kept_;
+    const std::int64_t whole = rows_.cols / V::lanes * V::lanes;
+    const auto rest = static_cast<int>(rows_.cols - whole);
+    for (int i = 0; i < count; ++i) {
+      const probability_of_held_term<float> probability(high_[i], low_[i]);
+      for (std::int64_t c = 0; c < whole; c += V::lanes) {
+        probability(V::load(terms + c)).store(y + c);
+      }
+      if (rest != 0) {
+        probability(V::load(terms + whole)).store(y + whole, rest);
+      }
+      terms += kept_columns_;
+      y += rows_.y_stride;
+    }
   }
 
   SOFTFOLD_INLINE void write_row(std::int64_t r, unsigned i) const {
@@ -384,6 +427,7 @@ class reproducible_short_rows {
   alignas(64) float high_[at_once];
   alignas(64) float low_[at_once];
   std::int64_t kept_columns_;
+  bool powers_are_in_ = false;  ///< of all rows
   alignas(64) float kept_[keeps ? kept_terms : 1];
 };
 
