@@ -278,9 +278,10 @@ TEST_CASE("top-k: enough groups for k, and room for what is above the bound") {
           CHECK(plan.searching * most_folds_each >= pass.lanes);
           CHECK(plan.warp_rows >= 1);
           CHECK(plan.warp_rows * plan.searching <= device.lanes);
-          // Four warps of a block, with room for more blocks.
-          const std::int64_t row_bytes = (vectors_of(shape) + 4) * 16 + 4 * (plan.pack + 3);
-          CHECK(4 * (plan.warp_rows * row_bytes + 16) <= 100 << 10);
+          const int warps = plan.row.threads / device.lanes;
+          CHECK(warps * bytes_of_packs(plan.warp_rows, static_cast<int>(vectors_of(shape)),
+                                       plan.searching, plan.pack) <=
+                std::min<std::int64_t>(device.shared_bytes, 100 << 10));
           continue;
         }
         if (plan.kind == topk_plan_kind::bounded) {

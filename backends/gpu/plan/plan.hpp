@@ -234,6 +234,23 @@ struct topk_plan {
   }
 };
 
+/// Kind packs: from one row's first vector to the next one's. Those who read side by side, up to 8
+/// vectors of some rows, are in different banks.
+constexpr int pack_pitch(int vectors, int searching) {
+  int pitch = vectors;
+  while (searching < 8 && pitch % (2 * searching) != searching) {
+    ++pitch;
+  }
+  return pitch;
+}
+
+/// Bytes of a warp's shared memory: its rows, a vector that is outside, their states and lists.
+constexpr int bytes_of_packs(int rows, int vectors, int searching, int pack) {
+  const int states_and_lists = rows * (2 + pack + 1) * 4;
+  return (rows * pack_pitch(vectors, searching) + 1) * vector_bytes +
+         (states_and_lists + vector_bytes - 1) / vector_bytes * vector_bytes;
+}
+
 /// Whether an element's key and column fit into the 8 bytes of an entry; else it has 16.
 constexpr bool has_packed_entries(const row_shape& shape) {
   return shape.element_bytes < 8 && shape.cols < std::int64_t{0xffffffff};

@@ -114,6 +114,15 @@ constexpr pack_rule pack_rules[] = {
     {90, 45, 1, 8192}, {200, 110, 1, 9728}, {540, 250, 1, 12600}, {1400, 570, 2, 22528}};
 static_assert(std::size(pack_rules) == std::size(pack_sizes));
 
+/// Whether the rows that so many lanes each of a block's warps look through fit into its shared
+/// memory.
+bool have_room(const topk_question& of, int searching, int pack) {
+  const int warps = of.pass.threads / of.device.lanes;
+  return warps * std::int64_t{bytes_of_packs(of.device.lanes / searching,
+                                             static_cast<int>(of.vectors), searching, pack)} <=
+         of.device.shared_bytes;
+}
+
 /// Lanes of a row: those of many rows so many that they do the least together, those of few so many
 /// that each does the least.
 int searching_lanes(const topk_question& of, const pack_rule& rule, int pack) {
@@ -132,7 +141,7 @@ int searching_lanes(const topk_question& of, const pack_rule& rule, int pack) {
                                             busy_warps * of.device.multiprocessors);
   };
   int best = std::max(of.pass.lanes / most_folds_each, packs > 1 ? rule.least_lanes : 1);
-  while (best < of.pass.lanes && bytes(best) > rule.bytes) {
+  while (best < of.pass.lanes && (bytes(best) > rule.bytes || !have_room(of, best, pack))) {
     best *= 2;
   }
   for (int lanes = 2 * best; lanes <= of.pass.lanes; lanes *= 2) {

@@ -28,17 +28,11 @@ class rows_by_packs : warp_rows<lanes, In> {
   static constexpr bool exact = sizeof(In) == 2;  ///< numbers are in the order of elements
   static constexpr int list_pitch = most + 1;
 
-  /// Bytes of a warp.
-  static constexpr int bytes(int rows, int pitch) {
-    const int words = rows * (static_cast<int>(sizeof(softmax_state<T>)) / 4 + list_pitch);
-    return base::bytes(rows, pitch) + (words * 4 + vector_bytes - 1) / vector_bytes * vector_bytes;
-  }
-
   __device__ rows_by_packs(const topk_arguments<In>& call, const pack_layout& of, int lane,
                            std::int64_t first, unsigned char* memory)
       : base(call, of, lane, first, memory),
         k_(call.k < call.cols ? static_cast<int>(call.k) : cols_),
-        states_(reinterpret_cast<softmax_state<T>*>(memory + base::bytes(of.rows, of.pitch))),
+        states_(reinterpret_cast<softmax_state<T>*>(copies_ + none_ + 1)),
         found_(reinterpret_cast<std::uint32_t*>(states_ + of.rows)) {}
 
   using base::copy;
@@ -445,7 +439,7 @@ __global__ void __launch_bounds__(128)
     return;
   }
   const rows_type rows(call, of, static_cast<int>(threadIdx.x) % lanes, first,
-                       dynamic_shared_memory() + warp * rows_type::bytes(of.rows, of.pitch));
+                       dynamic_shared_memory() + warp * of.bytes);
   rows.copy();
   rows.search();
   if (call.folds) {

@@ -122,9 +122,7 @@ void launch_topk(executor& on, const core::topk_problem& p, const topk_plan& pla
       const std::int64_t rows = std::int64_t{warps} * plan.warp_rows;
       with_pack(plan.pack, [&](auto most) {
         launch_shared(stream, topk_rows_by_packs<lanes, most(), In>, divide_up(p.x.rows, rows),
-                      plan.row.threads,
-                      warps * rows_by_packs<lanes, most(), In>::bytes(layout.rows, layout.pitch),
-                      arguments, layout);
+                      plan.row.threads, warps * layout.bytes, arguments, layout);
       });
       return;
     }

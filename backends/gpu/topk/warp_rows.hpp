@@ -22,6 +22,7 @@ struct pack_layout {
   int list_shift;           ///< so many write its results
   int vectors;              ///< of a row, at most
   int pitch;                ///< from one row's first vector to the next one's
+  int bytes;                ///< of a warp
   bool whole;               ///< all rows are whole vectors
   std::uint32_t positions;  ///< bits that tell the elements of a row apart
   int fold_shift;           ///< lanes that fold a row by row_plan, no fewer than search it
@@ -39,11 +40,8 @@ inline pack_layout layout_of_packs(const row_shape& shape, std::int64_t k, const
   of.row_shift = shift_to(plan.searching);
   of.vectors = static_cast<int>(vectors_of(shape));
   of.whole = shape.alignment >= vector_bytes && shape.cols % width == 0;
-  // Those who read side by side, up to 8 vectors of some rows, are in different banks.
-  of.pitch = of.vectors;
-  while (plan.searching < 8 && of.pitch % (2 * plan.searching) != plan.searching) {
-    ++of.pitch;
-  }
+  of.pitch = pack_pitch(of.vectors, plan.searching);
+  of.bytes = bytes_of_packs(of.rows, of.vectors, plan.searching, plan.pack);
   // Of a row of 33 vectors 8 lanes copy 40, 32 lanes 64.
   const auto rounds = [&](int shift) {
     return (((of.vectors - 1) >> shift) + 1) * ((of.rows - 1) / (lanes >> shift) + 1);
@@ -65,8 +63,6 @@ class warp_rows {
  public:
   using T = arithmetic_t<In>;
   static constexpr int width = vector_width<In>;
-
-  static constexpr int bytes(int rows, int pitch) { return (rows * pitch + 1) * vector_bytes; }
 
   __device__ warp_rows(const topk_arguments<In>& call, const pack_layout& of, int lane,
                        std::int64_t first, unsigned char* memory)
