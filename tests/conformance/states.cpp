@@ -4,6 +4,7 @@
 // the bounds of a whole row plus 2 u for each combine that they went through (see partials.cpp).
 #include "problem.hpp"
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -270,11 +271,10 @@ TEST_CASE_TEMPLATE("the state does not depend on the list, nor the list on the s
   using A = reference::arithmetic_t<T>;
   using state = complete_state<T, A, std::int32_t>;
   queue q;
-  struct shape {
-    std::int64_t rows, cols;
-  };
-  for (const auto& [rows, cols] :
-       {shape{6, 30}, {6, 131}, {6, 256}, {6, 700}, {6, 5003}, {2500, 510}}) {
+  for (const auto& size :
+       {std::array<std::int64_t, 2>{6, 30}, {6, 131}, {6, 256}, {6, 700}, {6, 5003}, {2500, 510}}) {
+    const std::int64_t rows = size[0];
+    const std::int64_t cols = size[1];
     CAPTURE(rows);
     CAPTURE(cols);
     problem<T> p({rows, cols, distribution::wide_normal, 0.7, 1, 1, 75000});
