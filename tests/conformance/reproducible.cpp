@@ -287,6 +287,23 @@ TEST_CASE_TEMPLATE("corner rows have the definition's bits", Io, SOFTFOLD_TEST_I
   CHECK(compared > 500000);
 }
 
+// 1 over the sum, less what f32 holds of it, is as low as that in one row of some thirty.
+TEST_CASE_TEMPLATE("rows whose numbers are subnormal at the largest element's power", Io,
+                   SOFTFOLD_TEST_IO_TYPES) {
+  using In = typename Io::input;
+  compared = 0;
+  queue q = reproducible_queue();
+  problem<In> p({.rows = 3000, .cols = 40, .kind = distribution::normal, .seed = 31});
+  for (std::int64_t r = 0; r < p.x.rows(); ++r) {
+    for (In& x : p.x.row(r)) {
+      x = make<In>(19.4 + 0.05 * static_cast<double>(reference::widen(x)));
+    }
+  }
+  p.x.upload();
+  check_rows<Io>(q, p);
+  CHECK(compared > 200000);
+}
+
 TEST_CASE_TEMPLATE("the call around a row does not change its bits", In,
                    SOFTFOLD_TEST_INPUT_TYPES) {
   compared = 0;

@@ -244,9 +244,13 @@ constexpr int pack_pitch(int vectors, int searching) {
   return pitch;
 }
 
+/// Kind packs: words of a row's list, and of its state.
+constexpr int pack_list_words(int pack) { return pack + 1; }
+inline constexpr int pack_state_words = 2;
+
 /// Bytes of a warp's shared memory: its rows, a vector that is outside, their states and lists.
 constexpr int bytes_of_packs(int rows, int vectors, int searching, int pack) {
-  const int states_and_lists = rows * (2 + pack + 1) * 4;
+  const int states_and_lists = rows * (pack_state_words + pack_list_words(pack)) * 4;
   return (rows * pack_pitch(vectors, searching) + 1) * vector_bytes +
          (states_and_lists + vector_bytes - 1) / vector_bytes * vector_bytes;
 }

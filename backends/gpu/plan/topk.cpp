@@ -108,7 +108,7 @@ struct pack_rule {
   int sort;
   int merge;
   int least_lanes;     ///< of rows of several packs
-  std::int64_t bytes;  ///< of a warp's rows and their lists, at most
+  std::int64_t bytes;  ///< of a warp's rows and their lists, at most, but for what pack_pitch adds
 };
 constexpr pack_rule pack_rules[] = {
     {90, 45, 1, 8192}, {200, 110, 1, 9728}, {540, 250, 1, 12600}, {1400, 570, 2, 22528}};

@@ -26,7 +26,8 @@ class rows_by_packs : warp_rows<lanes, In> {
   static constexpr int width = base::width;
   static constexpr int pack_vectors = most / width;
   static constexpr bool exact = sizeof(In) == 2;  ///< numbers are in the order of elements
-  static constexpr int list_pitch = most + 1;
+  static constexpr int list_pitch = pack_list_words(most);
+  static_assert(sizeof(softmax_state<T>) == 4 * pack_state_words);
 
   __device__ rows_by_packs(const topk_arguments<In>& call, const pack_layout& of, int lane,
                            std::int64_t first, unsigned char* memory)

@@ -149,9 +149,9 @@ struct reproducible_gradient {
   /// One row after the other, of at most a tile; several at once where a block has room for them.
   static void short_rows(const gradient_rows* rows) {
     constexpr int packet = definition::packet_columns;
-    if (rows->cols <= packet && step / packet > 1) {
+    if (rows->cols <= packet) {
       narrow_rows<packet>(*rows);
-    } else if (rows->cols <= 2 * packet && step / packet > 2) {
+    } else if (rows->cols <= 2 * packet && packets > 2) {
       narrow_rows<2 * packet>(*rows);
     } else {
       for (std::int64_t r = 0; r < rows->rows; ++r) {
@@ -178,10 +178,10 @@ struct reproducible_gradient {
   template <int size>
   static SOFTFOLD_INLINE void narrow_rows(const gradient_rows& rows) {
     constexpr int together = step / size;
+    alignas(64) A of_y[room] = {};
+    alignas(64) A of_dy[room] = {};
     for (std::int64_t first = 0; first < rows.rows; first += together) {
       const auto count = static_cast<int>(std::min<std::int64_t>(rows.rows - first, together));
-      alignas(64) A of_y[room] = {};
-      alignas(64) A of_dy[room] = {};
       for (int i = 0; i < count; ++i) {
         const two_rows<T> from = row_of(rows, first + i);
         if constexpr (!log) {
@@ -199,9 +199,9 @@ struct reproducible_gradient {
   }
 
   static SOFTFOLD_INLINE void write_row(const gradient_rows& rows, std::int64_t r,
-                                        const two_rows<T>& from, double sum_of_tile) {
+                                        const two_rows<T>& from, double total) {
     core::compensated_sum sum;
-    sum.add(sum_of_tile);
+    sum.add(total);
     map_row(from, rows.cols, definition::row_gradient<A>::of(static_cast<A>(rows.scale), sum),
             static_cast<Out*>(rows.dx) + r * rows.dx_stride, false);
   }
