@@ -33,6 +33,28 @@ TEST_CASE_TEMPLATE("short rows", Io, SOFTFOLD_TEST_IO_TYPES) {
   }
 }
 
+// A part of a row has a maximum of its own: here each difference to the row's is a number of the
+// type, and none to those of the parts is.
+TEST_CASE_TEMPLATE("elements far below the largest of their part, and further below the row's", T,
+                   float, double) {
+  queue q;
+  for (const std::int64_t cols : {130, 1500, 5000, 12000}) {
+    problem<T> p(
+        {3, cols, distribution::normal, 1, 0, 0, static_cast<std::uint64_t>(51900 + cols)});
+    const T unit =
+        std::ldexp(T{1}, 7 - std::numeric_limits<T>::digits);  // of numbers from 64 to 128
+    for (std::int64_t r = 0; r < p.x.rows(); ++r) {
+      const auto row = p.x.row(r);
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        row[i] = i % 64 == 5 ? T{60} + unit / 2 : T{-8} + std::round(row[i] * 100000) * unit;
+      }
+      row[1] = T{76};
+    }
+    p.commit();
+    check_softmax<T>(q, p);
+  }
+}
+
 TEST_CASE_TEMPLATE("many short rows", Io, SOFTFOLD_TEST_IO_TYPES) {
   queue q;
   std::uint64_t seed = 52000;

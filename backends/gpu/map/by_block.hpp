@@ -17,7 +17,9 @@ __global__ void __launch_bounds__(row_threads,
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
   }
-  constexpr bool keep = Job::template keeps<V>;
+  // Exponentials below a warp's own maximum are rounded differently from those below the row's, which
+  // shows in more than 16 bits.
+  constexpr bool keep = Job::template keeps<V> && Job::of_exponentials == precision::fast;
   constexpr bool short_code = sizeof(typename Job::fold_type::element) <= 4;
   __shared__ fold_memory<typename Job::state> memory;
   const auto& fold = job.fold;
