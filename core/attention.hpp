@@ -190,7 +190,7 @@ struct attention_sequence {
   /// Blocks of `rows` rows, rows those of a key head: each block has those of one sequence. There
   /// are fewer blocks than this, and what sequences leave of them is empty.
   SOFTFOLD_HD static std::int64_t most_blocks(const attention_problem& p, std::int64_t rows) {
-    const std::int64_t all = p.group() * p.q.tokens;
+    const std::int64_t all = p.group * p.q.tokens;
     return p.is_packed() ? all / rows + p.sequences() : (all + rows - 1) / rows;
   }
   /// The sequence of a block of a batch, and its first row there, which may be past the last.
@@ -216,7 +216,7 @@ struct attention_sequence {
   /// The first block of a sequence: one more for each, as its last may be part of one.
   SOFTFOLD_HD static std::int64_t block_of(const attention_problem& p, std::int64_t number,
                                            std::int64_t rows, int more) {
-    const std::int64_t group = more == 0 ? 1 : p.group();
+    const std::int64_t group = more == 0 ? 1 : p.group;
     return start(p.options.query_starts, number, p.q.tokens) * group / rows + number * more;
   }
   /// The last sequence whose first block is not after that one.

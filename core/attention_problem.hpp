@@ -24,6 +24,7 @@ struct attention_problem {
   partials_ref states;  ///< fold_attention's
   attention_options options;
   double scale = 1;
+  std::int64_t group = 1;  ///< query heads that share a key head
 
   [[nodiscard]] SOFTFOLD_HD std::int64_t rows() const { return q.batches * q.heads * q.tokens; }
   [[nodiscard]] bool has_work() const { return rows() > 0 && sequences() > 0; }
@@ -38,10 +39,6 @@ struct attention_problem {
   }
   [[nodiscard]] SOFTFOLD_HD std::int64_t most_keys() const {
     return most(options.most_keys, k.tokens);
-  }
-  /// Query heads that share a key head.
-  [[nodiscard]] SOFTFOLD_HD std::int64_t group() const {
-    return k.heads == 0 ? 1 : q.heads / k.heads;
   }
 
  private:
@@ -259,6 +256,7 @@ inline attention_problem checked_attention_options(attention_problem p,
                                                    std::initializer_list<operand> outputs) {
   const char* const name = function_of(p);
   const attention_options& o = p.options;
+  p.group = p.k.heads == 0 ? 1 : p.q.heads / p.k.heads;
   p.scale =
       check_scale(name, o.scale ? *o.scale : 1 / std::sqrt(static_cast<double>(p.q.dim)), p.q.type);
   if (!(o.softcap >= 0) || !std::isfinite(o.softcap) ||

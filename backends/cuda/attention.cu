@@ -49,7 +49,7 @@ bool run_by_matrix_unit(executor& on, const core::attention_problem& p) {
   if (dims > 256 || p.k.tokens > std::numeric_limits<int>::max() / 2) {
     return false;
   }
-  const std::int64_t rows = p.group() * p.most_queries();
+  const std::int64_t rows = p.group * p.most_queries();
   constexpr std::int64_t few = 16;
   constexpr std::int64_t some = 256;
   if (rows <= few) {

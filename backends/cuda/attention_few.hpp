@@ -33,7 +33,11 @@ struct few_shape {
   static constexpr int ring_bytes = steps * step_bytes;  ///< of a warp
   static constexpr int query_bytes = tile::bytes(rows);  ///< of a unit; there are two at a time
   static constexpr int shared_bytes = warps * ring_bytes + 2 * query_bytes;
-  static_assert(rows * dims * static_cast<int>(sizeof(float)) <= step_bytes);
+
+  /// From a row's weighted sums to the next one's: in four rows other banks, if there is room.
+  static constexpr int words = step_bytes / static_cast<int>(sizeof(float));
+  static constexpr int sum_pitch = rows * (dims + 4) <= words ? dims + 4 : dims;
+  static_assert(rows * sum_pitch <= words);
 };
 
 /// A chunk of keys, as one of a block's warps has it.
@@ -56,7 +60,7 @@ struct few_warp_memory {
   /// By all lanes.
   template <class Shape>
   __device__ void set(int at, const core::attention_problem& p, const attention_parts<float>& parts,
-                      const attention_block& block, int number) {
+                      const attention_way& way, const attention_block& block, int number) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int warp = static_cast<int>(threadIdx.x) / 32;
     const std::int64_t live = block.in.live_keys(p);
@@ -71,24 +75,26 @@ struct few_warp_memory {
                   block.place(p, block.first_row),
                   0,
                   0,
-                  0,
-                  0};
-    key_range own{begin, begin};
+                  begin,
+                  end};
+    key_range own{begin, end};
+    key_range some = own;
     if (unit.rows <= 0 || begin == end) {
       unit.rows = 0;  // what a packed sequence leaves, or a sequence has not
-    } else {
+      some.end = begin;
+    } else if (!way.unmasked) {
       own = key_range::of(block.row<float>(p, block.row_at(lane % Shape::rows)), begin, end);
+      const bool is_live = own.first < own.end;
+      some = {__reduce_min_sync(0xffffffffU, is_live ? own.first : end),
+              __reduce_max_sync(0xffffffffU, is_live ? own.end : begin)};
+      unit.all_first = __reduce_max_sync(0xffffffffU, own.first);
+      unit.all_end = __reduce_min_sync(0xffffffffU, own.end);
     }
-    const bool is_live = own.first < own.end;
-    if (ballot(is_live) != 0) {
+    if (some.first < some.end) {
       // The warps read in turn, so that what a block reads at a time is together.
-      unit.first = __reduce_min_sync(0xffffffffU, is_live ? own.first : end) / Shape::turn_keys *
-                       Shape::turn_keys +
-                   warp * Shape::keys;
-      unit.end = __reduce_max_sync(0xffffffffU, is_live ? own.end : begin);
+      unit.first = some.first / Shape::turn_keys * Shape::turn_keys + warp * Shape::keys;
+      unit.end = some.end;
     }
-    unit.all_first = __reduce_max_sync(0xffffffffU, own.first);
-    unit.all_end = __reduce_min_sync(0xffffffffU, own.end);
     synchronize_warp();
     if (lane < Shape::rows) {
       ranges[at][lane] = own;
@@ -224,7 +230,7 @@ struct few_rows {
     }
   }
 
-  /// To what the block's warps combine; the weighted sums to `sums`, rows of Shape::dims.
+  /// To what the block's warps combine; the weighted sums to `sums`, rows of Shape::sum_pitch.
   __device__ void hand_over(few_memory<Shape>& memory, float* sums) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int warp = static_cast<int>(threadIdx.x) / 32;
@@ -244,7 +250,7 @@ struct few_rows {
         }
 #pragma unroll
         for (int i = 0; i < Shape::dims / 8; ++i) {
-          sums[row * Shape::dims + 8 * i + lane / 4] = o[g][i / 2][i % 2 * 2 + j];
+          sums[row * Shape::sum_pitch + 8 * i + lane / 4] = o[g][i / 2][i % 2 * 2 + j];
         }
       }
     }
@@ -286,16 +292,35 @@ __device__ inline void write_states(const core::attention_problem& p,
     bool by_key = max == infinity<float> || (max == -infinity<float> && top != max);
     float* const to = parts.weighted + (unit.place + row) * v_dim;
 #pragma unroll 1
-    for (int column = lane; column < v_dim; column += 32) {
-      float whole = 0;
+    for (int column = lane * 4; column < v_dim; column += 4 * 32) {
+      float whole[4] = {};
 #pragma unroll
       for (int w = 0; w < Shape::warps; ++w) {
         if (factors[w] != 0) {
-          whole += memory.sums[w][row * Shape::dims + column] * factors[w];
+          const float4 own =
+              *reinterpret_cast<const float4*>(memory.sums[w] + row * Shape::sum_pitch + column);
+          whole[0] += own.x * factors[w];
+          whole[1] += own.y * factors[w];
+          whole[2] += own.z * factors[w];
+          whole[3] += own.w * factors[w];
         }
       }
-      by_key = by_key || (whole != whole && sum == sum);
-      to[column] = whole * one;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        by_key = by_key || (whole[i] != whole[i] && sum == sum);
+        whole[i] *= one;
+      }
+      if (v_dim % 4 == 0) {
+        *reinterpret_cast<float4*>(to + column) =
+            make_float4(whole[0], whole[1], whole[2], whole[3]);
+      } else {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          if (column + i < v_dim) {
+            to[column + i] = whole[i];
+          }
+        }
+      }
     }
     if (ballot(by_key) != 0) {
       synchronize_warp();
@@ -390,32 +415,41 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
     synchronize_warp();  // lanes that went different ways would copy by parts of sectors
 #pragma unroll 1
     while (held < Shape::steps) {
-      if (read < read_end) {
+      attention_block block{};
+      const bool begins = read >= read_end;
+      const int at = opened % 2;
+      if (begins) {
+        if (next >= all.count() || opened - done >= 2) {
+          break;
+        }
+        const int number = all.block_of(next);
+        block = attention_block::of(p, parts, Shape::rows, number);
+        own.template set<Shape>(at, p, parts, way, block, number);
+        read = own.units[at].first;
+        read_end = own.units[at].end;
+        k = block.token<In>(p.k, read);
+        v = block.token<In>(p.v, read);
+        next += static_cast<int>(gridDim.x);
+        ++opened;
+      }
+      const bool reads = read < read_end;
+      if (reads) {
         const std::uint32_t to = ring + static_cast<std::uint32_t>(read_slot * Shape::step_bytes);
         key_copy.template copy_rows<Shape::keys>(to, k, p.k.token_stride, read_end - read);
         value_copy.template copy_rows<Shape::keys>(to + Shape::tile_bytes, v, p.v.token_stride,
                                                    read_end - read);
-        end_copies();
         k += Shape::turn_keys * p.k.token_stride;
         v += Shape::turn_keys * p.v.token_stride;
         read += Shape::turn_keys;
         read_slot = read_slot + 1 == Shape::steps ? 0 : read_slot + 1;
         ++held;
-      } else if (next < all.count() && opened - done < 2) {
-        const int number = all.block_of(next);
-        const attention_block block = attention_block::of(p, parts, Shape::rows, number);
-        own.template set<Shape>(opened % 2, p, parts, block, number);
-        read = own.units[opened % 2].first;
-        read_end = own.units[opened % 2].end;
-        k = block.token<In>(p.k, read);
-        v = block.token<In>(p.v, read);
-        load_queries<In, Shape>(
-            p, block, own.units[opened % 2].rows, way.in_pieces,
-            queries + static_cast<std::uint32_t>(opened % 2 * Shape::query_bytes));
-        next += static_cast<int>(gridDim.x);
-        ++opened;
-      } else {
-        break;
+      }
+      if (begins) {  // after the first keys, which take longest
+        load_queries<In, Shape>(p, block, own.units[at].rows, way.in_pieces,
+                                queries + static_cast<std::uint32_t>(at * Shape::query_bytes));
+      }
+      if (reads) {
+        end_copies();
       }
     }
   };

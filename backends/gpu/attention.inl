@@ -64,7 +64,7 @@ void run_attention(executor& on, const core::attention_problem& p) {
     }
   }
   const std::int64_t dims = p.q.dim > p.v.dim ? p.q.dim : p.v.dim;
-  const std::int64_t rows = p.group() * p.most_queries();
+  const std::int64_t rows = p.group * p.most_queries();
   constexpr std::int64_t few = 8;
   constexpr std::int64_t some = 256;
   const std::int64_t chunk_keys = rows <= some ? 1024 : 0;

@@ -46,7 +46,7 @@ struct attention_block {
     block /= blocks;
     b.key_head = block % heads;
     b.in = core::attention_sequence::with_block(p, block / heads, row_block, rows, b.first_row);
-    b.all_rows = p.group() * b.in.queries;
+    b.all_rows = p.group * b.in.queries;
     return b;
   }
   template <class A>
@@ -76,7 +76,7 @@ struct attention_block {
   [[nodiscard]] __device__ std::int64_t place(const core::attention_problem& p,
                                               std::int64_t row) const {
     return chunk * p.rows() +
-           p.group() * ((in.batch * p.k.heads + key_head) * p.q.tokens + in.first_query) + row;
+           p.group * ((in.batch * p.k.heads + key_head) * p.q.tokens + in.first_query) + row;
   }
 };
 

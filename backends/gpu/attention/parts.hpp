@@ -26,18 +26,25 @@ using core::arithmetic_t;
 /// Keys of a chunk, by what a sequence has itself: many are more work than there are blocks for,
 /// and few chunks are less to combine.
 struct chunk_length {
-  static constexpr int few = 512;
-  static constexpr int many = 2048;
-  static constexpr std::int64_t most_for_few = 8192;
+  static constexpr int least = 512;
+  static constexpr int most = 2048;
+  static constexpr int chunks_of_shorter = 16;  ///< at most, of sequences with less than the most
 
-  SOFTFOLD_HD static int of(std::int64_t keys) { return keys <= most_for_few ? few : many; }
+  SOFTFOLD_HD static int of(std::int64_t keys) {
+    int length = least;
+    while (length < most && keys > std::int64_t{length} * chunks_of_shorter) {
+      length *= 2;
+    }
+    return length;
+  }
   SOFTFOLD_HD static int chunks_of(std::int64_t keys) {
     const int length = of(keys);
     return static_cast<int>((keys + length - 1) / length);
   }
   /// Chunks of a sequence of at most so many keys.
   static std::int64_t most_chunks(std::int64_t keys) {
-    return std::max(chunks_of(std::min(keys, most_for_few)), chunks_of(keys));
+    constexpr std::int64_t of_least = std::int64_t{least} * chunks_of_shorter;
+    return std::max(chunks_of(std::min(keys, of_least)), chunks_of(keys));
   }
 };
 
@@ -58,20 +65,30 @@ struct attention_parts {
   }
 };
 
-/// Which query of which head a row of a key head is. Division of 64 bits is slow.
+/// a / b and what is left, of positive numbers. Division of 64 bits is slow.
+struct division {
+  std::int64_t quotient;
+  std::int64_t rest;
+
+  __device__ static division of(std::int64_t a, std::int64_t b) {
+    if (static_cast<std::uint64_t>(a | b) >> 32 == 0) {
+      const auto dividend = static_cast<std::uint32_t>(a);
+      const auto divisor = static_cast<std::uint32_t>(b);
+      return {dividend / divisor, dividend % divisor};
+    }
+    return {a / b, a % b};
+  }
+};
+
+/// Which query of which head a row of a key head is.
 struct head_and_token {
   std::int64_t head;
   std::int64_t token;
 
   __device__ static head_and_token of(const core::attention_problem& p, std::int64_t key_head,
                                       std::int64_t row) {
-    const std::int64_t group = p.group();
-    if (static_cast<std::uint64_t>(row) >> 32 == 0) {
-      const auto number = static_cast<std::uint32_t>(row);
-      const auto heads = static_cast<std::uint32_t>(group);
-      return {key_head * group + number % heads, number / heads};
-    }
-    return {key_head * group + row % group, row / group};
+    const auto by_group = division::of(row, p.group);
+    return {key_head * p.group + by_group.rest, by_group.quotient};
   }
 };
 
@@ -148,6 +165,7 @@ attention_parts<A> parts_of_keys(executor& on, const core::attention_problem& p,
 }
 
 constexpr int combine_threads = 256;
+constexpr int combine_few_threads = 64;
 
 /// Consecutive values of a thread: a vector's, where rows are whole vectors.
 template <class A>
@@ -170,32 +188,41 @@ struct placed_row {
   /// Packed sequences may leave tokens out.
   [[nodiscard]] __device__ bool exists() const { return in.queries != 0; }
   __device__ static placed_row of(const core::attention_problem& p, std::int64_t row) {
-    const std::int64_t all_rows = p.group() * p.q.tokens;
-    const std::int64_t pair = row / all_rows;
-    const std::int64_t batch = pair / p.k.heads;
-    const auto at = head_and_token::of(p, pair % p.k.heads, row % all_rows);
-    return {batch, at.head, at.token, core::attention_sequence::with_token(p, batch, at.token)};
+    const auto pair = division::of(row, p.group * p.q.tokens);
+    const auto batch = division::of(pair.quotient, p.k.heads);
+    const auto at = head_and_token::of(p, batch.rest, pair.rest);
+    return {batch.quotient, at.head, at.token,
+            core::attention_sequence::with_token(p, batch.quotient, at.token)};
   }
 };
 
-/// A chunk's weighted sum of `width` columns, added to a row's.
-template <int width, class A, int most>
-__device__ inline void add_chunk(const A* from, double factor, double (&weighted)[most]) {
+/// `width` columns of a chunk's weighted sums.
+template <int width, class A>
+struct chunk_columns {
   A values[width];
-  if constexpr (width == 1) {
-    values[0] = *from;
-  } else {
-    const block16 vector = load_vector<true>(reinterpret_cast<const block16*>(from));
+
+  __device__ static chunk_columns of(const A* from) {
+    chunk_columns c{};
+    if constexpr (width == 1) {
+      c.values[0] = *from;
+    } else {
+      const block16 vector = load_vector<true>(reinterpret_cast<const block16*>(from));
+#pragma unroll
+      for (int i = 0; i < width; ++i) {
+        c.values[i] = element_of<A>(vector, i);
+      }
+    }
+    return c;
+  }
+  /// To a row's.
+  template <int most>
+  __device__ void add_to(double (&weighted)[most], double factor) const {
 #pragma unroll
     for (int i = 0; i < width; ++i) {
-      values[i] = element_of<A>(vector, i);
+      weighted[i] += factor == 0 ? 0.0 : factor * static_cast<double>(values[i]);
     }
   }
-#pragma unroll
-  for (int i = 0; i < width; ++i) {
-    weighted[i] += factor == 0 ? 0.0 : factor * static_cast<double>(values[i]);
-  }
-}
+};
 
 /// Chunks are added in turn by so many threads, whose sums are added in order.
 constexpr int most_shares = 8;
@@ -231,10 +258,19 @@ __device__ inline void combine_columns(const attention_parts<A>& parts, int chun
       continue;
     }
     const A* const from = parts.weighted + (begin * rows + row) * v_dim + column;
-    const int turns = share < count ? (count - share + shares - 1) / shares : 0;
-    for (int turn = 0; turn < turns; ++turn) {
-      const int c = share + turn * shares;
-      add_chunk<width>(from + c * rows * v_dim, memory.factors[c], weighted);
+    constexpr int ahead = 4;  // loads that are under way together
+    for (int first = share; first < count; first += ahead * shares) {
+      chunk_columns<width, A> columns[ahead];
+#pragma unroll
+      for (int i = 0; i < ahead; ++i) {
+        const int c = first + i * shares;
+        columns[i] = chunk_columns<width, A>::of(from + (c < count ? c : first) * rows * v_dim);
+      }
+#pragma unroll
+      for (int i = 0; i < ahead; ++i) {
+        const int c = first + i * shares;
+        columns[i].add_to(weighted, c < count ? memory.factors[c] : 0.0);
+      }
     }
   }
 }
@@ -322,71 +358,98 @@ __global__ void __launch_bounds__(combine_threads)
   }
 }
 
-/// The most chunks that lanes of a row have one each of, and the columns that such rows have.
-constexpr int few_chunks = 16;
+/// The most chunks and the most columns of rows that a warp has, of which each lane has one chunk's
+/// state and a vector's columns.
+constexpr int few_chunks = 32;
 template <class A>
 SOFTFOLD_HD inline bool has_few_chunks(const core::attention_problem& p,
                                        const attention_parts<A>& parts) {
   return parts.chunks <= few_chunks && p.v.dim % combined_values<A> == 0 &&
-         p.v.dim > few_chunks / 2 * combined_values<A> &&
-         p.v.dim <= combine_threads / most_shares * combined_values<A>;
-}
-/// Threads that have such a row, 16 or 32.
-template <class A>
-SOFTFOLD_HD inline int lanes_of_few(const core::attention_problem& p) {
-  return p.v.dim <= few_chunks * combined_values<A> ? few_chunks : 2 * few_chunks;
+         p.v.dim <= 32 * combined_values<A>;
 }
 
-/// Rows of few chunks, a row by lanes_of_few threads. The same bits as by attention_combine_chunks,
-/// which adds in the same order.
+/// What a lane has of a row: all of its maximum and its sum, and a vector of weighted sums.
+template <int width>
+struct combined_row {
+  double top;
+  double sum;
+  double weighted[width];
+};
+
+/// Of a row of at most 8 turns of chunks, of which lanes have one's state each. Their columns are
+/// `pitch` apart from `from` on; 16 loads of them are under way at a time.
+template <int turns, int width, class A>
+__device__ inline combined_row<width> few_chunks_of(const max_sum<double>& s, const A* from,
+                                                    std::int64_t pitch, int chunks) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  constexpr int shares = turns <= 2 ? most_shares : 16 / turns;
+  static_assert(most_shares * turns <= few_chunks && most_shares % shares == 0);
+  combined_row<width> row{};
+  double factor = 0;
+#pragma unroll
+  for (int first = 0; first < most_shares; first += shares) {
+    chunk_columns<width, A> columns[turns][shares];
+#pragma unroll
+    for (int i = 0; i < turns * shares; ++i) {
+      const int c = i / shares * most_shares + first + i % shares;
+      columns[i / shares][i % shares] =
+          chunk_columns<width, A>::of(from + (c < chunks ? c : 0) * pitch);
+    }
+    if (first == 0) {
+      row.top = max_over_lanes(s.max, 32);
+      factor = s.sum == 0 ? 0.0 : s.max == row.top ? 1.0 : exp(s.max - row.top);
+      row.sum = sum_over_lanes(s.sum == 0 ? 0.0 : s.sum * factor, 32);
+    }
+#pragma unroll
+    for (int share = 0; share < shares; ++share) {
+      double own[width] = {};
+#pragma unroll
+      for (int turn = 0; turn < turns; ++turn) {
+        const int c = turn * most_shares + first + share;
+        columns[turn][share].add_to(own, shuffle_xor(factor, lane ^ c));  // of the row's lane c
+      }
+#pragma unroll
+      for (int i = 0; i < width; ++i) {
+        row.weighted[i] = first + share == 0 ? own[i] : row.weighted[i] + own[i];
+      }
+    }
+  }
+  return row;
+}
+
+/// Rows of few chunks, a row by 32 lanes. The same bits as by attention_combine_chunks, which adds
+/// in the same order.
 template <class In>
-__global__ void __launch_bounds__(combine_threads)
+__global__ void __launch_bounds__(combine_few_threads)
     attention_combine_few(const core::attention_problem p,
                           const attention_parts<arithmetic_t<In>> parts) {
-  const int each = lanes_of_few<arithmetic_t<In>>(p);
-  const auto thread = static_cast<int>(threadIdx.x);
-  const int lane = thread % each;
-  const std::int64_t rows = p.rows();
-  const std::int64_t own_row = std::int64_t{blockIdx.x} * (combine_threads / each) + thread / each;
-  const std::int64_t row = own_row < rows ? own_row : rows - 1;
   using A = arithmetic_t<In>;
   constexpr int width = combined_values<A>;
+  const auto thread = static_cast<int>(threadIdx.x);
+  const int lane = thread % 32;
+  const std::int64_t rows = p.rows();
+  const std::int64_t own_row = std::int64_t{blockIdx.x} * (combine_few_threads / 32) + thread / 32;
+  const std::int64_t row = own_row < rows ? own_row : rows - 1;
   const auto at = placed_row::of(p, row);
   const int chunks = at.exists() ? parts.chunks_of(p, at.in) : 0;
   const int v_dim = static_cast<int>(p.v.dim);
   const int column = lane * width;
-  const int chunk = lane % few_chunks;
+  const A* const from = parts.weighted + row * v_dim + (column < v_dim ? column : 0);
   wait_for_launch_before();
   max_sum<double> s{-infinity<double>, 0};
-  if (chunk < chunks) {
-    s = parts.states[chunk * rows + row];
+  if (lane < chunks) {
+    s = parts.states[lane * rows + row];
   }
-  const double top = max_over_lanes(s.max, few_chunks);
-  const double factor = s.sum == 0 ? 0.0 : s.max == top ? 1.0 : exp(s.max - top);
-  const double sum = sum_over_lanes(s.sum == 0 ? 0.0 : s.sum * factor, few_chunks);
-  double weighted[width] = {};
-  const A* const from = parts.weighted + row * v_dim + (column < v_dim ? column : 0);
-#pragma unroll
-  for (int share = 0; share < most_shares; ++share) {
-    double own[width] = {};
-#pragma unroll
-    for (int turn = 0; turn < few_chunks / most_shares; ++turn) {
-      const int c = share + turn * most_shares;
-      const double of_chunk = shuffle_xor(factor, chunk ^ c);
-      if (c < chunks) {
-        add_chunk<width>(from + c * rows * v_dim, of_chunk, own);
-      }
-    }
-#pragma unroll
-    for (int i = 0; i < width; ++i) {
-      weighted[i] = share == 0 ? own[i] : weighted[i] + own[i];
-    }
-  }
+  // By the launch's chunks, which two rows of a wavefront have in common.
+  const auto whole =
+      parts.chunks <= most_shares       ? few_chunks_of<1, width>(s, from, rows * v_dim, chunks)
+      : parts.chunks <= 2 * most_shares ? few_chunks_of<2, width>(s, from, rows * v_dim, chunks)
+                                        : few_chunks_of<4, width>(s, from, rows * v_dim, chunks);
   if (own_row >= rows || !at.exists() || column >= v_dim) {
     return;
   }
   const auto finish = core::attention_finish<A>::of(
-      p, at.head, core::public_state(static_cast<A>(top), static_cast<A>(sum)));
+      p, at.head, core::public_state(static_cast<A>(whole.top), static_cast<A>(whole.sum)));
   const auto output = attention_output<A>::of(p, finish);
   if (column == 0) {
     core::write_attention_state(p, at.batch, at.head, at.token, finish.both.whole);
@@ -394,7 +457,7 @@ __global__ void __launch_bounds__(combine_threads)
   const std::int64_t to = core::offset_of(p.out, at.batch, at.head, at.token) + column;
 #pragma unroll
   for (int i = 0; i < width; ++i) {
-    store_value<In>(p.out, to + i, output(static_cast<A>(weighted[i])));
+    store_value<In>(p.out, to + i, output(static_cast<A>(whole.weighted[i])));
   }
 }
 
@@ -406,9 +469,8 @@ void combine_chunks(executor& on, const core::attention_problem& p,
     return;
   }
   if (has_few_chunks(p, parts)) {
-    launch_next(on.stream, attention_combine_few<In>,
-                divide_up(p.rows(), combine_threads / lanes_of_few<arithmetic_t<In>>(p)),
-                combine_threads, 0, p, parts);
+    launch_next(on.stream, attention_combine_few<In>, divide_up(p.rows(), combine_few_threads / 32),
+                combine_few_threads, 0, p, parts);
   } else {
     launch_next(on.stream, attention_combine_chunks<In>, p.rows(), combine_threads, 0, p, parts);
   }

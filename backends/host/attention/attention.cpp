@@ -53,7 +53,7 @@ class attention_job {
       : on_(on),
         p_(p),
         input_(input_type_of(p.q.type)),
-        group_(p.group()),
+        group_(p.group),
         block_rows_(rows_of_block()),
         row_blocks_(core::attention_sequence::most_blocks(p, block_rows_)),
         blocks_(p.q.batches * p.k.heads * row_blocks_),

@@ -49,7 +49,7 @@ struct attention_rows {
       return;
     }
     const auto row = core::attention_row<A>::of(p, in, pair % p.q.heads, token - in.first_query);
-    const std::int64_t head = row.head / p.group();
+    const std::int64_t head = row.head / p.group;
     const In* const q =
         static_cast<const In*>(p.q.data) + core::offset_of(p.q, row.batch, row.head, row.token);
     const In* const k =
