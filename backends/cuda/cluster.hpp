@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(cluster_threads,
                                   sizeof(typename Job::fold_type::element) == 8 ? 2 : 4)
     map_row_by_cluster(const Job job, int blocks, int part) {
   using state = typename Job::state;
-  constexpr bool keep = Job::template keeps<V>;
+  constexpr bool keep = Job::template keeps_parts<V>;
   __shared__ cluster_memory<state> states;
   __shared__ fold_memory<state> memory;
   __shared__ shared_array<typename Job::result, 1> result;
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(cluster_threads,
                                           static_cast<int>(blockDim.x));
   own.load_long();
   fold.edit(own);
-  const state warp = fold.template fold_part<lanes, Job::of_exponentials, keep>(own);
+  const state warp = fold.template fold_part<lanes, Job::of_parts, keep>(own);
   if (threadIdx.x % lanes == 0) {
     memory.warps[threadIdx.x / lanes] = warp;
   }

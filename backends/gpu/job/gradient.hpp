@@ -155,8 +155,11 @@ struct gradient_map {
     [[nodiscard]] __device__ result folded() const { return *this; }
   };
   static constexpr precision of_exponentials = precision::exact;
+  static constexpr precision of_parts = of_exponentials;
   template <int V>
   static constexpr bool keeps = false;
+  template <int V>
+  static constexpr bool keeps_parts = keeps<V>;
 
   fold_type fold;
   Out* y;  ///< dx

@@ -172,6 +172,14 @@ struct softmax_map {
   template <int V>
   static constexpr bool keeps = tile<In, V>::keeps&& op == map_operation::softmax;
 
+  /// The same where warps have a part of a row each: its own maximum is not the row's, and a
+  /// difference to it may round where the other does not. f32's exponentials are made twice, which
+  /// takes no time beside the memory's, f64's would.
+  static constexpr precision of_parts =
+      of_exponentials == precision::exact ? precision::compensated : precision::fast;
+  template <int V>
+  static constexpr bool keeps_parts = keeps<V> && (of_parts == precision::fast || sizeof(T) == 8);
+
   fold_type fold;
   Out* y;
   std::int64_t y_stride;
@@ -221,8 +229,9 @@ struct softmax_map {
     const block16 without_sum = repeated(filling(row));
     if constexpr (kept) {
       if (is_number) {
-        const T factor =
-            own.kept_factor() * state{local.max, 0}.factor(row.max, fold.scale) / row.sum;
+        const T factor = own.kept_factor() *
+                         state{local.max, 0}.template factor<of_parts>(row.max, fold.scale) /
+                         row.sum;
         own.template store<once>(to, [&](int j, int part) {
           return own.template values<true, Out>(j, part, [&](T e) { return e * factor; });
         });

@@ -17,9 +17,7 @@ __global__ void __launch_bounds__(row_threads,
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
   }
-  // Exponentials below a warp's own maximum are rounded differently from those below the row's, which
-  // shows in more than 16 bits.
-  constexpr bool keep = Job::template keeps<V> && Job::of_exponentials == precision::fast;
+  constexpr bool keep = Job::template keeps_parts<V>;
   constexpr bool short_code = sizeof(typename Job::fold_type::element) <= 4;
   __shared__ fold_memory<typename Job::state> memory;
   const auto& fold = job.fold;
@@ -29,7 +27,7 @@ __global__ void __launch_bounds__(row_threads,
                                           static_cast<int>(blockDim.x));
   own.load_long();
   fold.edit(own);
-  const auto warp = fold.template fold_part<lanes, Job::of_exponentials, keep>(own);
+  const auto warp = fold.template fold_part<lanes, Job::of_parts, keep>(own);
   const auto whole = combine_over_block<lanes, short_code>(warp, fold.states(), memory);
   prefetch_successor(fold, own, range.base, range.size(), row, 1);
   job.template write<keep, true>(own, job.y + row * job.y_stride - range.head, job.result_of(whole),

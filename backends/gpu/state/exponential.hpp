@@ -22,8 +22,10 @@ __device__ inline T canonical(T x) {
 
 /// What an operation needs of exp: `exact` for elements of f32 results. `fast` for those rounded to
 /// 16 bits, and for sums: there the error of each term counts by its share, and the mean of |t|
-/// with the shares as weights is at most ln n, which the bound's log2 n u covers.
-enum class precision { exact, fast };
+/// with the shares as weights is at most ln n, which the bound's log2 n u covers. `compensated`: as
+/// exact, and what the exponent was rounded by is made up for, where it is no difference to the
+/// row's own maximum.
+enum class precision { exact, fast, compensated };
 
 /// e^t for t <= 0, -infinity included; NaN gives some number.
 ///
@@ -49,6 +51,24 @@ template <precision p>
 __device__ inline double exponential(double t) {
   return exp(t);
 }
+
+/// a - b for b with the larger result: a number, and what it was rounded by (Knuth's sum of two).
+template <class T>
+struct exact_difference {
+  T value;
+  T lost;
+
+  __device__ static exact_difference of(T a, T b) {
+    const T value = a - b;
+    const T less = value - a;
+    return {value, (a - (value - less)) - (b + less)};
+  }
+  /// e^(value + lost + more), for value <= 0.
+  [[nodiscard]] __device__ T exponential(T more = 0) const {
+    const T e = gpu::exponential<precision::exact>(value);
+    return e == 0 ? e : fma(e, lost + more, e);
+  }
+};
 
 /// How an element becomes the exponent of its exponential: t = (x a - b) c.
 ///
@@ -91,7 +111,15 @@ struct frame_exponential {
   frame<T> f;
   static constexpr T factor = 1;
 
-  __device__ T operator()(T x) const { return exponential<p>(f.exponent(x)); }
+  __device__ T operator()(T x) const {
+    if constexpr (p == precision::compensated) {
+      if (f.c == 1) {
+        const T product = x * f.a;
+        return exact_difference<T>::of(product, f.b).exponential(fma(x, f.a, -product));
+      }
+    }
+    return exponential<p>(f.exponent(x));
+  }
 };
 
 /// The same for ordinary frames by one multiplication and one exp2. The product with log2 e is

@@ -18,6 +18,7 @@ struct softmax_state {
   T sum = 0;
 
   /// What `sum` is multiplied with to be relative to the frame of a maximum at least as large.
+  template <precision p = precision::exact>
   __device__ T factor(T whole, T scale) const {
     if (max == whole) {
       return T{1};
@@ -26,6 +27,10 @@ struct softmax_state {
     const T whole_top = scale * whole;
     // A sum is relative to the rounded scaled maximum if that is ordinary, else to the exact one.
     T below;
+    if (p == precision::compensated && frame<T>::is_ordinary(top) &&
+        frame<T>::is_ordinary(whole_top)) {
+      return exact_difference<T>::of(top, whole_top).exponential();
+    }
     if (frame<T>::is_ordinary(top)) {
       below = frame<T>::is_ordinary(whole_top) ? top - whole_top : fma(-scale, whole, top);
     } else {
