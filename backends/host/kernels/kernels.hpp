@@ -51,6 +51,8 @@ constexpr input_kernels input_kernels_of() {
       .sum_above = mass_kernels<T>::sum_above,
       .reproducible_fold = reproducible_fold_kernel<T>,
       .reproducible_total = reproducible_total<arithmetic_t<T>>,
+      .reproducible_short_totals =
+          reproducible_short_kernel<T, arithmetic_t<T>, short_result::totals>(),
       .reproducible_state = reproducible_state<arithmetic_t<T>>,
   };
 }

@@ -302,7 +302,7 @@ class reproducible_short_rows {
           D::load(whole_ + h * half) *
           power_of_low_bits(D(definition::format<double>::magic + bias) - D::load(n_of + h * half));
     }
-    if constexpr (keeps) {
+    if constexpr (result == short_result::softmax || result == short_result::totals) {
       const auto inverse = [&](int h) {
         D r;
         r.v = D(0x1p-64).v / whole[h].v;
@@ -310,6 +310,12 @@ class reproducible_short_rows {
       };
       const in_two first = inverse(0);
       const in_two second = inverse(1);
+      if constexpr (result == short_result::totals) {
+        n.store(n_);
+        in_two::joined(first.high, second.high).store(high_);
+        in_two::joined(first.low, second.low).store(low_);
+        return;
+      }
       // A kept term is p 2^(n - raised), and wanted as p 2^(n - n of the largest + spare_power).
       constexpr int power = definition::row_total<float>::spare_power - format::raised;
       constexpr auto bias = static_cast<float>(definition::bias_of<float>);
@@ -393,6 +399,11 @@ class reproducible_short_rows {
   }
 
   SOFTFOLD_INLINE void write_row(std::int64_t r, unsigned i) const {
+    if constexpr (result == short_result::totals) {
+      static_cast<reproducible_row*>(rows_.y)[r] = {
+          .scale = rows_.scale, .n = n_[i], .high = high_[i], .low = low_[i]};
+      return;
+    }
     Out* const y = static_cast<Out*>(rows_.y) + r * rows_.y_stride;
     if constexpr (result == short_result::logsumexp) {
       *y = high_[i];
@@ -426,6 +437,7 @@ class reproducible_short_rows {
   alignas(64) float powers_[at_once];
   alignas(64) float high_[at_once];
   alignas(64) float low_[at_once];
+  alignas(64) float n_[result == short_result::totals ? at_once : 1];
   std::int64_t kept_columns_;
   bool powers_are_in_ = false;  ///< of all rows
   alignas(64) float kept_[keeps ? kept_terms : 1];

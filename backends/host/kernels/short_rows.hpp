@@ -19,7 +19,8 @@ inline namespace SOFTFOLD_BACKEND {
 namespace host {
 namespace {
 
-enum class short_result { softmax, log_softmax, logsumexp };
+/// The last of reproducible rows only: numbers that become a row's probabilities.
+enum class short_result { softmax, log_softmax, logsumexp, totals };
 
 /// The range of a row's scaled maximum in which near_origin suits: e is at most 2^106, and the
 /// sum of all elements of a short row finite; every normal probability comes from an e above

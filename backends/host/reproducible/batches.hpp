@@ -36,13 +36,19 @@ inline partials_ref rows_of(partials_ref p, std::int64_t first, std::int64_t cou
   return p;
 }
 
+/// How many rows a batch has: of the shortest not as many as fit, for what is known of each takes
+/// memory, too.
+inline std::int64_t rows_of_batch(executor& on, const core::topk_problem& p) {
+  const std::int64_t row_bytes =
+      std::max<std::int64_t>(1, p.x.cols * static_cast<std::int64_t>(size_of(p.x.type)));
+  const auto that_fit = static_cast<std::int64_t>(edited_rows{on}.batch_bytes()) / row_bytes;
+  return std::clamp<std::int64_t>(std::min<std::int64_t>(that_fit, 1024 * on.threads), 1, p.x.rows);
+}
+
 /// body(first, p of its rows [first, first + rows.x.rows)).
 template <class Body>
 void in_batches(executor& on, const core::topk_problem& p, const Body& body) {
-  const std::int64_t row_bytes =
-      std::max<std::int64_t>(1, p.x.cols * static_cast<std::int64_t>(size_of(p.x.type)));
-  const std::int64_t batch = std::clamp<std::int64_t>(
-      static_cast<std::int64_t>(edited_rows{on}.batch_bytes()) / row_bytes, 1, p.x.rows);
+  const std::int64_t batch = rows_of_batch(on, p);
   for (std::int64_t first = 0; first < p.x.rows; first += batch) {
     const std::int64_t count = std::min(batch, p.x.rows - first);
     core::topk_problem rows = p;

@@ -101,12 +101,13 @@ void run_exact(executor& on, const core::topk_problem& p) {
     return;
   }
   in_batches(on, p, [&](std::int64_t, const core::topk_problem& rows) {
+    // The fold first: it has more to do, and asks for what it will read.
+    run_exact(on, core::fold_problem{rows.x, rows.partials, rows.scale});
     core::topk_problem lists = rows;
     lists.partials = {};
     if (!lists.empty()) {
       run_topk(on, lists);
     }
-    run_exact(on, core::fold_problem{rows.x, rows.partials, rows.scale});
   });
 }
 

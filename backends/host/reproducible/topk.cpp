@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Reproducible softmax_topk: the selection as it always is, then its elements' probabilities.
+/// Reproducible softmax_topk: rows' totals, the selection as it always is, and its elements'
+/// probabilities.
+#include <backends/host/parallel.hpp>
 #include <backends/host/reproducible/batches.hpp>
 #include <backends/host/reproducible/row.hpp>
 
 #include <core/typed_memory.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
@@ -12,20 +18,114 @@ namespace host {
 namespace {
 
 template <class In>
-void write_row(const core::topk_problem& p, std::int64_t r,
-               const core::reproducible::row_total<core::arithmetic_t<In>>& total) {
+using total_of = core::reproducible::row_total<core::arithmetic_t<In>>;
+
+/// Folds rows to totals, of short rows without their logarithms.
+template <class In, class Finish>
+struct totals_job : reproducible_job<In, Finish> {
+  using totals = reproducible_job<In, Finish>;
+  bool takes_short;
+  total_of<In>* to;
+
+  [[nodiscard]] shape description() const {
+    shape s = totals::description();
+    s.short_columns = short_reproducible_columns;
+    return s;
+  }
+  [[nodiscard]] auto kernel() const { return this->from.kernels.input.reproducible_short_totals; }
+  [[nodiscard]] bool takes_short_rows() const {
+    return takes_short && reproducible_scale(this->from.scale) && kernel() != nullptr;
+  }
+  void short_rows(const plan&, std::int64_t begin, std::int64_t end) const {
+    using A = core::arithmetic_t<In>;
+    reproducible_row known[most_reproducible_rows];
+    for (std::int64_t r = begin; r < end; r += most_reproducible_rows) {
+      const std::int64_t count = std::min(end - r, most_reproducible_rows);
+      const host::short_rows call = {.x = this->from.row(r),
+                                     .y = known,
+                                     .x_stride = this->from.x.stride,
+                                     .rows = count,
+                                     .cols = this->from.x.cols,
+                                     .scale = this->from.scale};
+      const std::uint64_t left = kernel()(&call);
+      for (std::int64_t i = 0; i < count; ++i) {
+        if ((left >> i & 1U) == 0) {
+          total_of<In>& total = to[r + i] = {};
+          total.exponents.scale = static_cast<A>(known[i].scale);
+          total.n = static_cast<A>(known[i].n);
+          total.high = static_cast<A>(known[i].high);
+          total.low = static_cast<A>(known[i].low);
+          continue;
+        }
+        reproducible_part part;
+        typename totals::row one(*this, {}, r + i, {&part, nullptr});
+        one.fold(0);
+        one.between();
+      }
+    }
+  }
+};
+
+template <class In>
+void find_totals(executor& on, const core::topk_problem& p, total_of<In>* to) {
+  if (p.x.cols == 0) {
+    std::fill(to, to + p.x.rows, plain_total<In>(nullptr, 0, p.scale));
+    return;
+  }
+  const auto finish = [&](std::int64_t r, const auto& fold) { to[r] = fold.total(); };
+  run_job(on, totals_job<In, decltype(finish)>{
+                  {{on.kernels, p.x, p.scale, p.x.type}, finish}, p.lse.data == nullptr, to});
+}
+
+/// Probabilities of the elements of row r that were selected.
+template <class In>
+void write_probabilities(const typed_kernels& kernels, const core::topk_problem& p, std::int64_t r,
+                         const total_of<In>& total) {
   const In* const x = static_cast<const In*>(p.x.data) + r * p.x.stride;
-  if (p.lse.data != nullptr) {
-    core::write_real(p.lse.data, p.lse.type, r, total.lse);
+  const reproducible_row known = numbers_of(total);
+  constexpr std::int64_t at_once = 64;
+  In elements[at_once];
+  for (std::int64_t first = 0; first < p.probabilities.cols; first += at_once) {
+    const std::int64_t count = std::min(p.probabilities.cols - first, at_once);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t column =
+          core::integer_at(p.indices.data, p.indices.type, r * p.indices.stride + first + i);
+      elements[i] = x[column - p.column_offset];
+    }
+    void* const to = kernels.result_at(p.probabilities.data, r * p.probabilities.stride + first);
+    if (suits_kernels(total)) {
+      kernels.output.reproducible_softmax(elements, count, &known, {to, false});
+      continue;
+    }
+    core::with_output<In>(p.probabilities.type, [&](auto out) {
+      plain_map(total, elements, count, false, p.policy, static_cast<decltype(out)*>(to));
+    });
   }
-  for (std::int64_t i = 0; p.probabilities.data != nullptr && i < p.probabilities.cols; ++i) {
-    const std::int64_t column =
-        core::integer_at(p.indices.data, p.indices.type, r * p.indices.stride + i);
-    core::arithmetic_t<In> probability[1];
-    plain_map(total, x + (column - p.column_offset), 1, false, p.policy, probability);
-    core::write_real(p.probabilities.data, p.probabilities.type, r * p.probabilities.stride + i,
-                     probability[0]);
-  }
+}
+
+template <class In>
+void run_with_totals(executor& on, const core::topk_problem& p) {
+  const typed_kernels kernels = kernels_for(on.kernels, p.x.type, p.probabilities.type);
+  std::vector<total_of<In>> totals(static_cast<std::size_t>(rows_of_batch(on, p)));
+  in_batches(on, p, [&](std::int64_t first, const core::topk_problem& rows) {
+    // The fold first: it has more to do, and asks for what it will read.
+    find_totals<In>(on, rows, totals.data());
+    core::topk_problem lists = rows;
+    lists.probabilities = {};
+    lists.lse = {};
+    if (!lists.empty()) {
+      run_topk(on, lists);
+    }
+    over_each(on, rows.x.rows, 4 * (p.k() + 1), [&](std::int64_t r) {
+      const total_of<In>& total = totals[static_cast<std::size_t>(r)];
+      if (p.lse.data != nullptr) {
+        core::write_real(p.lse.data, p.lse.type, first + r, total.lse);
+      }
+      if (p.probabilities.data != nullptr) {
+        write_probabilities<In>(kernels, p, first + r, total);
+      }
+    });
+  });
 }
 
 }  // namespace
@@ -34,20 +134,7 @@ void run_reproducible_topk(executor& on, const core::topk_problem& p) {
   if (p.empty()) {
     return;
   }
-  in_batches(on, p, [&](std::int64_t first, const core::topk_problem& rows) {
-    core::topk_problem lists = rows;
-    lists.probabilities = {};
-    lists.lse = {};
-    if (!lists.empty()) {
-      run_topk(on, lists);
-    }
-    core::with_real(p.x.type, [&](auto in) {
-      using T = decltype(in);
-      for_each_total<T>(on, rows.x, p.scale, [&](std::int64_t r, const auto& total) {
-        write_row<T>(p, first + r, total);
-      });
-    });
-  });
+  core::with_real(p.x.type, [&](auto in) { run_with_totals<decltype(in)>(on, p); });
 }
 
 }  // namespace host
