@@ -61,6 +61,7 @@ RUNS = [
      ["intel-xeon-16", "intel-xeon-16-python-1"], []),
     ("h100", "The cuda backend on an NVIDIA H100", ["nvidia-h100"], H100),
     ("h100-attention", "Attention on an NVIDIA H100", ["nvidia-h100-attention"], None),
+    ("h200-attention", "Attention on an NVIDIA H200, a later state", ["nvidia-h200-attention"], None),
     ("h100-masks", "Masks on an NVIDIA H100", ["nvidia-h100-masks"], []),
     ("h100-gradients", "Gradients on an NVIDIA H100, a later state", ["nvidia-h100-gradients"], []),
     ("h200", "The cuda backend on an NVIDIA H200, an earlier state",
