@@ -52,7 +52,7 @@ __device__ inline double exponential(double t) {
   return exp(t);
 }
 
-/// a - b for b with the larger result: a number, and what it was rounded by (Knuth's sum of two).
+/// a - b as a number, and what it was rounded by (Knuth, The Art of Computer Programming, 4.2.2).
 template <class T>
 struct exact_difference {
   T value;

@@ -14,6 +14,7 @@
 #include <backends/host/kernels/vector_logarithm.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <type_traits>
 
 namespace softfold {
@@ -53,9 +54,9 @@ class reproducible_short_rows {
   static constexpr std::int64_t kept_terms = at_once * short_row_vectors * V::lanes;
   static constexpr auto most_sums =
       static_cast<unsigned>(short_reproducible_columns / definition::packet_columns);
-  /// Of a row of two packets.
-  static constexpr int narrow_vectors = 2 * definition::packet_columns / V::lanes;
-  static constexpr std::int64_t narrow_columns = narrow_vectors * V::lanes;
+  /// Columns of rows of which a block has several.
+  static constexpr std::int64_t narrow_columns = block_columns / 2;
+  static constexpr std::int64_t least_columns = 2 * definition::packet_columns;
 
  public:
   explicit SOFTFOLD_INLINE reproducible_short_rows(const short_rows& rows)
@@ -65,7 +66,9 @@ class reproducible_short_rows {
         lowest_(highest_element<float, scaled>(-1, static_cast<float>(rows.scale))),
         of_(static_cast<float>(rows.scale), 0, held_exponent<float>),
         kept_columns_(rows.cols <= narrow_columns
-                          ? narrow_columns
+                          ? std::max<std::int64_t>(static_cast<std::int64_t>(std::bit_ceil(
+                                                       static_cast<std::uint64_t>(rows.cols))),
+                                                   least_columns)
                           : (rows.cols + block_columns - 1) / block_columns * block_columns) {}
 
   /// Rows at once.
@@ -122,13 +125,28 @@ class reproducible_short_rows {
     return static_cast<const T*>(rows_.x) + r * rows_.x_stride;
   }
 
-  /// Rows of two packets at most, as many in a block as have room: lanes of its sums are rows, for
-  /// each of the packets. A bit for each whose sums are close.
+  /// Rows of which a block has several, by their packets, of which there are a power of two. A bit
+  /// for each whose sums are close.
+  template <int row_packets = least_columns / definition::packet_columns>
   SOFTFOLD_INLINE unsigned fold_narrow(std::int64_t first, int count) {
-    constexpr int block_rows = block_vectors / narrow_vectors;
-    static_assert(2 * block_rows == V::lanes);
-    V sums[2];
-    for (int block = 0; block < 2; ++block) {
+    if constexpr (row_packets * definition::packet_columns < narrow_columns) {
+      if (kept_columns_ > row_packets * definition::packet_columns) {
+        return fold_narrow<2 * row_packets>(first, count);
+      }
+    }
+    return fold_packets<row_packets>(first, count);
+  }
+  /// Of so many packets, as many rows in a block as have room: lanes of its sums are rows, for each
+  /// of the packets.
+  template <int row_packets>
+  SOFTFOLD_INLINE unsigned fold_packets(std::int64_t first, int count) {
+    constexpr int columns = row_packets * definition::packet_columns;
+    constexpr int vectors = columns / V::lanes;
+    constexpr int block_rows = block_vectors / vectors;
+    constexpr auto blocks = static_cast<unsigned>(row_packets);
+    static_assert(row_packets * block_rows == V::lanes);
+    V sums[blocks];
+    for (unsigned block = 0; block < blocks; ++block) {
       V v[block_vectors];
       constexpr int half_block = block_vectors / 2;
 #pragma GCC unroll 2
@@ -139,11 +157,11 @@ class reproducible_short_rows {
         for (int j = 0; j < half_block; ++j) {
           // So that the tree leaves rows in their order.
           const int k = begin + j;
-          const int in_block = narrow_vectors == 1 ? k / 2 + k % 2 * (block_rows / 2) : k / 2;
-          const std::int64_t at = narrow_vectors == 1 ? 0 : k % 2 * V::lanes;
-          number[j] = static_cast<unsigned>(block * block_rows + in_block);
-          const int which = std::min(block * block_rows + in_block, count - 1);
-          terms[j] = load(row(first + which), at);
+          const int in_block = vectors == 1 ? k / 2 + k % 2 * (block_rows / 2) : k / vectors;
+          const std::int64_t at = k % vectors * V::lanes;
+          const int row_of_all = static_cast<int>(block) * block_rows + in_block;
+          number[j] = static_cast<unsigned>(row_of_all);
+          terms[j] = load(row(first + std::min(row_of_all, count - 1)), at);
           best_[number[j]] = at == 0 ? terms[j] : max(terms[j], best_[number[j]]);
           terms[j] = of_.clamped(terms[j]);
         }
@@ -152,25 +170,64 @@ class reproducible_short_rows {
         for (int j = 0; j < half_block; ++j) {
           v[begin + j] = terms[j];
           if constexpr (keeps) {
-            const int at = narrow_vectors == 1 ? 0 : j % 2 * V::lanes;
-            terms[j].store(kept_ + number[j] * narrow_columns + at);
+            terms[j].store(kept_ + number[j] * columns + (begin + j) % vectors * V::lanes);
           }
         }
       }
       sums[block] = sums_of_packets(v);
     }
-    V of_packets[2];
-    split_lanes<V::lanes, 4>(sums[0].v, sums[1].v, of_packets[0].v, of_packets[1].v);
-    alignas(64) float stored[2][at_once];
-    of_packets[0].store(stored[0]);
-    of_packets[1].store(stored[1]);
+    bring_packets_together(sums);
+    alignas(64) float stored[blocks][at_once];
+    words highest{};
+    words lowest = ~highest;
+#pragma GCC unroll 8
+    for (unsigned p = 0; p < blocks; ++p) {
+      sums[p].store(stored[p]);
+      const words own = reinterpret_cast<words>(sums[p].v);
+      highest = own > highest ? own : highest;
+      lowest = own - 1U < lowest ? own - 1U : lowest;
+    }
 #pragma GCC unroll 2
     for (unsigned h = 0; h < 2; ++h) {
-      (D::load(stored[0] + h * half) + D::load(stored[1] + h * half)).store(whole_ + h * half);
+      D total = D::load(stored[0] + h * half);
+#pragma GCC unroll 7
+      for (unsigned p = 1; p < blocks; ++p) {
+        total = total + D::load(stored[p] + h * half);
+      }
+      total.store(whole_ + h * half);
     }
-    const words a = reinterpret_cast<words>(of_packets[0].v);
-    const words b = reinterpret_cast<words>(of_packets[1].v);
-    return close::are_close(a > b ? a : b, a - 1U < b - 1U ? a - 1U : b - 1U, narrow_columns);
+    return close::are_close(highest, lowest, columns);
+  }
+
+  /// Sums of blocks become those of one packet of each row, rows in their order. Where a lane has
+  /// which bit of its row's and its packet's number is what sums_of_packets() makes of them.
+  static SOFTFOLD_INLINE void bring_packets_together(V (&sums)[2]) { split<4, 1>(sums); }
+  static SOFTFOLD_INLINE void bring_packets_together(V (&sums)[4]) {
+    if constexpr (V::lanes == 16) {
+      split<4, 1>(sums);
+      split<4, 2>(sums);
+    } else {
+      split<4, 2>(sums);
+      split<1, 1>(sums);
+    }
+  }
+  static SOFTFOLD_INLINE void bring_packets_together(V (&sums)[8]) {
+    split<4, 2>(sums);
+    split<4, 4>(sums);
+    split<1, 1>(sums);
+  }
+  /// Of vectors that are `apart` the lanes that lack the bit `distance`, and the others.
+  template <int distance, unsigned apart, unsigned count>
+  static SOFTFOLD_INLINE void split(V (&sums)[count]) {
+#pragma GCC unroll 8
+    for (unsigned i = 0; i < count; ++i) {
+      if ((i & apart) == 0) {
+        V low, high;
+        split_lanes<V::lanes, distance>(sums[i].v, sums[i + apart].v, low.v, high.v);
+        sums[i] = low;
+        sums[i + apart] = high;
+      }
+    }
   }
 
   SOFTFOLD_INLINE close fold(const T* x, unsigned number) {
