@@ -32,6 +32,8 @@ __device__ inline void stop_wrong_lanes() { __trap(); }
 /// Whether short rows are put together in shared memory before they are written.
 inline constexpr bool stages_rows = true;
 
+inline constexpr int vectors_under_way = 16;
+
 /// The second argument of launch bounds for `blocks` blocks on a multiprocessor.
 constexpr int least_resident(int blocks) { return blocks; }
 

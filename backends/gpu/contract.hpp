@@ -53,6 +53,7 @@
 ///   copy_ahead(shared, from), wait_for_copies(), copies_ahead
 ///                                  copies to shared memory under way; whether they are
 ///   prefetch_line(address), prefetches, multiprocessors()
+///   vectors_under_way              that a thread may ask for before it uses the first
 ///   stages_rows                    whether short rows are put together before they are written
 ///   least_resident(blocks)         blocks that a kernel's registers should leave room for
 ///   forget_origin(variable)        the compiler no longer knows where a value came from

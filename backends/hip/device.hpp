@@ -81,6 +81,9 @@ __device__ inline int multiprocessors() { return 0; }
 __device__ inline void let_next_begin() {}
 __device__ inline void wait_for_launch_before() {}
 
+/// Half as many wavefronts would have the registers of 16.
+inline constexpr int vectors_under_way = 8;
+
 /// The second argument of launch bounds, which in HIP counts wavefronts on a SIMD: as few as there
 /// may be, as AMD's compiler weighs registers against wavefronts itself.
 constexpr int least_resident(int /*blocks*/) { return 1; }

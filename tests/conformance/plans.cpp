@@ -34,6 +34,11 @@ bool is_first_choice(queue& q, std::string_view name) {
   return name == "lanes" || name == "ranked" || (name == "serial" && q.info().threads == 1);
 }
 
+/// Names of which the caches' sizes decide: some are a machine's first choice for all that is here.
+bool is_by_caches(std::string_view name) {
+  return name.starts_with("scale_") || name.starts_with("recompute");
+}
+
 /// The names, but for that of no plan in particular.
 std::span<const char* const> names_of(queue& q) { return plan_names(q).subspan(1); }
 
@@ -61,7 +66,7 @@ TEST_CASE_TEMPLATE("each is forced, runs, and is right", T, SOFTFOLD_TEST_INPUT_
   queue usual(queue_options{.threads = 2});
   std::uint64_t seed = 90000;
   for (const char* const name : names_of(q)) {
-    CAPTURE(name);
+    CAPTURE(std::string(name));
     force_plan(q, name);
     bool taken = false;
     bool chosen = true;  // wherever it was taken, it is the tables' too
@@ -85,7 +90,9 @@ TEST_CASE_TEMPLATE("each is forced, runs, and is right", T, SOFTFOLD_TEST_INPUT_
     }
     if (std::is_same_v<T, float>) {
       CHECK(taken != is_absent(q, name));
-      CHECK((chosen && taken) == is_first_choice(q, name));
+      if (!is_by_caches(name)) {
+        CHECK((chosen && taken) == is_first_choice(q, name));
+      }
     }
   }
 }

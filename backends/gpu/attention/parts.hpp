@@ -65,18 +65,14 @@ struct attention_parts {
   }
 };
 
-/// a / b and what is left, of positive numbers. Division of 64 bits is slow.
+/// a / b and what is left, as numbers of type T. Division of 64 bits is slow.
+template <class T>
 struct division {
   std::int64_t quotient;
   std::int64_t rest;
 
   __device__ static division of(std::int64_t a, std::int64_t b) {
-    if (static_cast<std::uint64_t>(a | b) >> 32 == 0) {
-      const auto dividend = static_cast<std::uint32_t>(a);
-      const auto divisor = static_cast<std::uint32_t>(b);
-      return {dividend / divisor, dividend % divisor};
-    }
-    return {a / b, a % b};
+    return {static_cast<T>(a) / static_cast<T>(b), static_cast<T>(a) % static_cast<T>(b)};
   }
 };
 
@@ -87,7 +83,11 @@ struct head_and_token {
 
   __device__ static head_and_token of(const core::attention_problem& p, std::int64_t key_head,
                                       std::int64_t row) {
-    const auto by_group = division::of(row, p.group);
+    if (static_cast<std::uint64_t>(row) >> 32 == 0) {
+      const auto by_group = division<std::uint32_t>::of(row, p.group);
+      return {key_head * p.group + by_group.rest, by_group.quotient};
+    }
+    const auto by_group = division<std::int64_t>::of(row, p.group);
     return {key_head * p.group + by_group.rest, by_group.quotient};
   }
 };
@@ -188,8 +188,14 @@ struct placed_row {
   /// Packed sequences may leave tokens out.
   [[nodiscard]] __device__ bool exists() const { return in.queries != 0; }
   __device__ static placed_row of(const core::attention_problem& p, std::int64_t row) {
-    const auto pair = division::of(row, p.group * p.q.tokens);
-    const auto batch = division::of(pair.quotient, p.k.heads);
+    return p.rows() >> 31 == 0 ? by<std::uint32_t>(p, row) : by<std::int64_t>(p, row);
+  }
+
+ private:
+  template <class T>
+  __device__ static placed_row by(const core::attention_problem& p, std::int64_t row) {
+    const auto pair = division<T>::of(row, p.group * p.q.tokens);
+    const auto batch = division<T>::of(pair.quotient, p.k.heads);
     const auto at = head_and_token::of(p, batch.rest, pair.rest);
     return {batch.quotient, at.head, at.token,
             core::attention_sequence::with_token(p, batch.quotient, at.token)};
@@ -259,12 +265,14 @@ __device__ inline void combine_columns(const attention_parts<A>& parts, int chun
     }
     const A* const from = parts.weighted + (begin * rows + row) * v_dim + column;
     constexpr int ahead = 4;  // loads that are under way together
+    const std::int64_t step = shares * rows * v_dim;
+    const A* next = from + share * rows * v_dim;
     for (int first = share; first < count; first += ahead * shares) {
       chunk_columns<width, A> columns[ahead];
 #pragma unroll
       for (int i = 0; i < ahead; ++i) {
-        const int c = first + i * shares;
-        columns[i] = chunk_columns<width, A>::of(from + (c < count ? c : first) * rows * v_dim);
+        columns[i] = chunk_columns<width, A>::of(next);
+        next += first + (i + 1) * shares < count ? step : 0;
       }
 #pragma unroll
       for (int i = 0; i < ahead; ++i) {
@@ -377,28 +385,35 @@ struct combined_row {
 };
 
 /// Of a row of at most 8 turns of chunks, of which lanes have one's state each. Their columns are
-/// `pitch` apart from `from` on; 16 loads of them are under way at a time.
+/// `pitch` apart from `from` on.
 template <int turns, int width, class A>
 __device__ inline combined_row<width> few_chunks_of(const max_sum<double>& s, const A* from,
                                                     std::int64_t pitch, int chunks) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  constexpr int shares = turns <= 2 ? most_shares : 16 / turns;
+  constexpr int shares = std::min(most_shares, vectors_under_way / turns);
   static_assert(most_shares * turns <= few_chunks && most_shares % shares == 0);
-  combined_row<width> row{};
-  double factor = 0;
-#pragma unroll
-  for (int first = 0; first < most_shares; first += shares) {
-    chunk_columns<width, A> columns[turns][shares];
+  chunk_columns<width, A> columns[turns][shares];
+  const auto load = [&](int first) {
 #pragma unroll
     for (int i = 0; i < turns * shares; ++i) {
       const int c = i / shares * most_shares + first + i % shares;
       columns[i / shares][i % shares] =
           chunk_columns<width, A>::of(from + (c < chunks ? c : 0) * pitch);
     }
-    if (first == 0) {
-      row.top = max_over_lanes(s.max, 32);
-      factor = s.sum == 0 ? 0.0 : s.max == row.top ? 1.0 : exp(s.max - row.top);
-      row.sum = sum_over_lanes(s.sum == 0 ? 0.0 : s.sum * factor, 32);
+  };
+  load(0);
+  combined_row<width> row{};
+  row.top = max_over_lanes(s.max, 32);
+  const double factor = s.sum == 0 ? 0.0 : s.max == row.top ? 1.0 : exp(s.max - row.top);
+  row.sum = sum_over_lanes(s.sum == 0 ? 0.0 : s.sum * factor, 32);
+#pragma unroll
+  for (double& each : row.weighted) {
+    each = -0.0;  // which leaves what is added as it is
+  }
+#pragma unroll 1
+  for (int first = 0; first < most_shares; first += shares) {
+    if (first > 0) {
+      load(first);
     }
 #pragma unroll
     for (int share = 0; share < shares; ++share) {
@@ -410,7 +425,7 @@ __device__ inline combined_row<width> few_chunks_of(const max_sum<double>& s, co
       }
 #pragma unroll
       for (int i = 0; i < width; ++i) {
-        row.weighted[i] = first + share == 0 ? own[i] : row.weighted[i] + own[i];
+        row.weighted[i] += own[i];
       }
     }
   }
