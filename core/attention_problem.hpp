@@ -24,11 +24,19 @@ struct attention_problem {
   partials_ref states;  ///< fold_attention's
   attention_options options;
   double scale = 1;
-  std::int64_t group = 1;  ///< query heads that share a key head
+  /// Query heads that share a key head: q.heads / k.heads, which devices would find for each row.
+  std::int64_t group = 1;
 
   [[nodiscard]] SOFTFOLD_HD std::int64_t rows() const { return q.batches * q.heads * q.tokens; }
   [[nodiscard]] bool has_work() const { return rows() > 0 && sequences() > 0; }
   [[nodiscard]] SOFTFOLD_HD bool is_packed() const { return options.query_starts.data != nullptr; }
+  /// Whether each query has all keys that its sequence has, as far as lengths go.
+  [[nodiscard]] bool is_unmasked() const {
+    const attention_options& o = options;
+    const bool last_alone =
+        o.corner == causal::bottom_right && !is_packed() && q.tokens == 1 && o.query_offset >= 0;
+    return (o.corner == causal::none || last_alone) && o.window_left < 0 && o.window_right < 0;
+  }
   /// What attends to itself alone.
   [[nodiscard]] SOFTFOLD_HD std::int64_t sequences() const {
     return is_packed() ? options.query_starts.size - 1 : q.batches;

@@ -5,6 +5,7 @@
 
 #include <core/always_inline.hpp>
 #include <core/monoid.hpp>
+#include <core/two_sum.hpp>
 
 #include <softfold/config.hpp>
 
@@ -15,12 +16,10 @@ struct compensated_sum {
   double value = 0;
   double lost = 0;
 
-  /// Knuth's two-sum: terms of any size and order.
   SOFTFOLD_HD constexpr SOFTFOLD_INLINE void add(double term) {
-    const double total = value + term;
-    const double back = total - value;
-    lost += (value - (total - back)) + (term - back);
-    value = total;
+    const auto total = two_sum<double>::of(value, term);
+    lost += total.lost;
+    value = total.value;
   }
   [[nodiscard]] SOFTFOLD_HD constexpr SOFTFOLD_INLINE double total() const { return value + lost; }
 };

@@ -8,6 +8,7 @@
 #include <core/monoid.hpp>
 #include <core/problem.hpp>
 #include <core/real_types.hpp>
+#include <core/two_sum.hpp>
 
 #include <softfold/config.hpp>
 #include <softfold/max_sum.hpp>
@@ -123,10 +124,9 @@ struct scan_monoid {
         alike ? W{1} : static_cast<W>(exp(static_cast<R>((less_max - max) + (less_low - low))));
     const W more = a_is_larger ? a.sum : b.sum;
     const W less = (a_is_larger ? b.sum : a.sum) * ratio;
-    const W total = more + less;
-    const W back = total - more;  // Knuth's two-sum
+    const auto total = two_sum<W>::of(more, less);
     const W lost = a_is_larger ? a.lost + b.lost * ratio : b.lost + a.lost * ratio;
-    return {max, low, total, lost + ((more - (total - back)) + (less - back))};
+    return {max, low, total.value, lost + total.lost};
   }
 };
 static_assert(monoid<scan_monoid<float>> && monoid<scan_monoid<double>>);

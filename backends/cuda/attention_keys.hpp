@@ -17,7 +17,7 @@ inline namespace SOFTFOLD_BACKEND {
 struct attention_way {
   bool edited;     ///< scores are more than a positive scale times the products
   bool in_pieces;  ///< tokens begin at multiples of 16 bytes
-  bool unmasked;   ///< each query has all keys that its sequence has
+  bool unmasked;   ///< core::attention_problem::is_unmasked
   float unit;      ///< what a row's maximum is multiplied with to be that of its scores
   float unit_2;    ///< times log2 e
 

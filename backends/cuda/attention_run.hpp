@@ -21,12 +21,8 @@ inline attention_way attention_way::of(const core::attention_problem& p) {
     return reinterpret_cast<std::uintptr_t>(t.data) % 16 == 0 && t.batch_stride % 8 == 0 &&
            t.head_stride % 8 == 0 && t.token_stride % 8 == 0;
   };
-  const bool last_alone =
-      o.corner == causal::bottom_right && !p.is_packed() && p.q.tokens == 1 && o.query_offset >= 0;
-  const bool unmasked =
-      (o.corner == causal::none || last_alone) && o.window_left < 0 && o.window_right < 0;
   const auto unit = edited ? 1.0F : static_cast<float>(p.scale);
-  return {edited, in_pieces(p.q) && in_pieces(p.k) && in_pieces(p.v), unmasked, unit,
+  return {edited, in_pieces(p.q) && in_pieces(p.k) && in_pieces(p.v), p.is_unmasked(), unit,
           static_cast<float>(static_cast<double>(unit) * log2_e)};
 }
 

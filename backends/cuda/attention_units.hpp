@@ -3,6 +3,8 @@
 /// What attention_few's blocks have to do, in chunks of keys, and in which order.
 #pragma once
 
+#include "attention_keys.hpp"
+
 #include <gpu/attention/block.hpp>
 
 #include <cstdint>
@@ -96,6 +98,72 @@ class few_units {
   int places_;
   int count_;
   const int* starts_;  ///< or null: all are alike
+};
+
+/// A chunk of keys, as one of a block's warps has it.
+struct few_unit {
+  int block;           ///< for attention_block::of
+  int rows;            ///< that exist; 0: nothing is to be done
+  std::int64_t place;  ///< of the first row's state
+  int first;           ///< the warp's
+  int end;
+  int all_first;  ///< keys that all rows have
+  int all_end;
+};
+
+/// What a warp's lanes tell each other: of the unit whose products they make, and of the next one,
+/// whose keys they may be reading.
+struct few_warp_memory {
+  few_unit units[2];
+  key_range ranges[2][16];
+
+  /// By all lanes.
+  template <class Shape>
+  __device__ void set(int at, const core::attention_problem& p, const attention_parts<float>& parts,
+                      const attention_way& way, const attention_block& block, int number) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    const std::int64_t live = block.in.live_keys(p);
+    const int length = chunk_length::of(live);
+    const auto past = static_cast<int>(live);
+    const std::int64_t from = block.chunk * length;
+    const int begin = from < past ? static_cast<int>(from) : past;
+    const int end = past - begin < length ? past : begin + length;
+    const std::int64_t left = block.all_rows - block.first_row;
+    few_unit unit{number,
+                  left < Shape::rows ? static_cast<int>(left) : Shape::rows,
+                  block.place(p, block.first_row),
+                  0,
+                  0,
+                  begin,
+                  end};
+    key_range own{begin, end};
+    key_range some = own;
+    if (unit.rows <= 0 || begin == end) {
+      unit.rows = 0;  // what a packed sequence leaves, or a sequence has not
+      some.end = begin;
+    } else if (!way.unmasked) {
+      own = key_range::of(block.row<float>(p, block.row_at(lane % Shape::rows)), begin, end);
+      const bool is_live = own.first < own.end;
+      some = {__reduce_min_sync(0xffffffffU, is_live ? own.first : end),
+              __reduce_max_sync(0xffffffffU, is_live ? own.end : begin)};
+      unit.all_first = __reduce_max_sync(0xffffffffU, own.first);
+      unit.all_end = __reduce_min_sync(0xffffffffU, own.end);
+    }
+    if (some.first < some.end) {
+      // The warps read in turn, so that what a block reads at a time is together.
+      unit.first = some.first / Shape::turn_keys * Shape::turn_keys + warp * Shape::keys;
+      unit.end = some.end;
+    }
+    synchronize_warp();
+    if (lane < Shape::rows) {
+      ranges[at][lane] = own;
+    }
+    if (lane == 0) {
+      units[at] = unit;
+    }
+    synchronize_warp();
+  }
 };
 
 }  // namespace SOFTFOLD_BACKEND

@@ -35,6 +35,7 @@ struct executor {
   softfold::numerics numerics = softfold::numerics::fast;
   host::scratch scratch;
   host::scratch edited;  ///< rows whose edits were made
+  host::scratch totals;  ///< of reproducible rows while something is selected of them
   plan_name forced = core::plan_of_environment<plan_name>(plan_names);
   std::optional<plan> last;  ///< a call's
 };

@@ -165,7 +165,7 @@ attention_parts<A> parts_of_keys(executor& on, const core::attention_problem& p,
 }
 
 constexpr int combine_threads = 256;
-constexpr int combine_few_threads = 64;
+constexpr int combine_few_threads = 64;  ///< of two rows: few rows are for many multiprocessors
 
 /// Consecutive values of a thread: a vector's, where rows are whole vectors.
 template <class A>

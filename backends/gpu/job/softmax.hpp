@@ -174,7 +174,7 @@ struct softmax_map {
 
   /// The same where warps have a part of a row each: its own maximum is not the row's, and a
   /// difference to it may round where the other does not. f32's exponentials are made twice, which
-  /// takes no time beside the memory's, f64's would.
+  /// by blocks takes no time beside the memory's; f64's would (docs/notes.md).
   static constexpr precision of_parts =
       of_exponentials == precision::exact ? precision::compensated : precision::fast;
   template <int V>

@@ -5,6 +5,8 @@
 
 #include <gpu/contract.hpp>
 
+#include <core/two_sum.hpp>
+
 #include <limits>
 #include <type_traits>
 
@@ -52,23 +54,13 @@ __device__ inline double exponential(double t) {
   return exp(t);
 }
 
-/// a - b as a number, and what it was rounded by (Knuth, The Art of Computer Programming, 4.2.2).
+/// e^(a - b + more) for a <= b, whose difference may round, and a small `more`.
 template <class T>
-struct exact_difference {
-  T value;
-  T lost;
-
-  __device__ static exact_difference of(T a, T b) {
-    const T value = a - b;
-    const T less = value - a;
-    return {value, (a - (value - less)) - (b + less)};
-  }
-  /// e^(value + lost + more), for value <= 0.
-  [[nodiscard]] __device__ T exponential(T more = 0) const {
-    const T e = gpu::exponential<precision::exact>(value);
-    return e == 0 ? e : fma(e, lost + more, e);
-  }
-};
+__device__ inline T exponential_of_difference(T a, T b, T more = 0) {
+  const auto t = core::two_sum<T>::of(a, -b);
+  const T e = exponential<precision::exact>(t.value);
+  return e == 0 ? e : fma(e, t.lost + more, e);
+}
 
 /// How an element becomes the exponent of its exponential: t = (x a - b) c.
 ///
@@ -115,7 +107,7 @@ struct frame_exponential {
     if constexpr (p == precision::compensated) {
       if (f.c == 1) {
         const T product = x * f.a;
-        return exact_difference<T>::of(product, f.b).exponential(fma(x, f.a, -product));
+        return exponential_of_difference(product, f.b, fma(x, f.a, -product));
       }
     }
     return exponential<p>(f.exponent(x));

@@ -29,7 +29,7 @@ struct softmax_state {
     T below;
     if (p == precision::compensated && frame<T>::is_ordinary(top) &&
         frame<T>::is_ordinary(whole_top)) {
-      return exact_difference<T>::of(top, whole_top).exponential();
+      return exponential_of_difference(top, whole_top);
     }
     if (frame<T>::is_ordinary(top)) {
       below = frame<T>::is_ordinary(whole_top) ? top - whole_top : fma(-scale, whole, top);

@@ -92,6 +92,41 @@ SOFTFOLD_INLINE V sums_of_packets(V (&v)[block_vectors]) {
   return v[0];
 }
 
+/// Of vectors that are `apart` the lanes that lack the bit `distance`, and the others.
+template <int distance, unsigned apart, class V, unsigned count>
+SOFTFOLD_INLINE void split_pairs(V (&sums)[count]) {
+#pragma GCC unroll 8
+  for (unsigned i = 0; i < count; ++i) {
+    if ((i & apart) == 0) {
+      V low, high;
+      split_lanes<V::lanes, distance>(sums[i].v, sums[i + apart].v, low.v, high.v);
+      sums[i] = low;
+      sums[i + apart] = high;
+    }
+  }
+}
+
+/// sums_of_packets() of blocks that hold several rows of `count` packets each become the sums of
+/// one packet of every row, a lane for each row, in their order: which bit of a lane's number is of
+/// the row's and which of the packet's is what the tree above makes of them.
+template <class V, unsigned count>
+SOFTFOLD_INLINE void bring_packets_together(V (&sums)[count]) {
+  if constexpr (count == 2) {
+    split_pairs<4, 1>(sums);
+  } else if constexpr (count == 4 && V::lanes == 16) {
+    split_pairs<4, 1>(sums);
+    split_pairs<4, 2>(sums);
+  } else if constexpr (count == 4) {
+    split_pairs<4, 2>(sums);
+    split_pairs<1, 1>(sums);
+  } else {
+    static_assert(count == 8 && V::lanes == 16);
+    split_pairs<4, 2>(sums);
+    split_pairs<4, 4>(sums);
+    split_pairs<1, 1>(sums);
+  }
+}
+
 }  // namespace
 }  // namespace host
 }  // namespace SOFTFOLD_BACKEND

@@ -14,32 +14,12 @@
 #include <backends/host/kernels/vector_logarithm.hpp>
 
 #include <algorithm>
-#include <bit>
 #include <type_traits>
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
 namespace host {
 namespace {
-
-/// core::sampling::natural_log of each.
-SOFTFOLD_INLINE vec<double> natural_logs(vec<double> x) {
-  using V = vec<double>;
-  using constants = core::exponential<double>;
-  V f;
-  const V n = exponent_of(x, f);
-  V t;
-  t.v = (f - V(1.0)).v / (f + V(1.0)).v;
-  const V square = t * t;
-  V p(2.0 / 21);
-#pragma GCC unroll 10
-  for (int c = 19; c >= 3; c -= 2) {
-    p = fused(p, square, V(2.0 / c));
-  }
-  p = fused(p, square, V(2.0));
-  const V low = fused(n, V(constants::ln2_low), V(0.0));
-  return fused(n, V(constants::ln2_high), fused(t, p, low));
-}
 
 template <class T, class Out, short_result result, bool scaled>
 class reproducible_short_rows {
@@ -65,11 +45,7 @@ class reproducible_short_rows {
         highest_(highest_element<float, scaled>(0, static_cast<float>(rows.scale))),
         lowest_(highest_element<float, scaled>(-1, static_cast<float>(rows.scale))),
         of_(static_cast<float>(rows.scale), 0, held_exponent<float>),
-        kept_columns_(rows.cols <= narrow_columns
-                          ? std::max<std::int64_t>(static_cast<std::int64_t>(std::bit_ceil(
-                                                       static_cast<std::uint64_t>(rows.cols))),
-                                                   least_columns)
-                          : (rows.cols + block_columns - 1) / block_columns * block_columns) {}
+        kept_columns_(columns_kept(rows.cols)) {}
 
   /// Rows at once.
   static constexpr std::int64_t step = V::lanes;
@@ -121,6 +97,17 @@ class reproducible_short_rows {
   }
 
  private:
+  /// A row's columns rounded up to what is computed for it.
+  static SOFTFOLD_INLINE std::int64_t columns_kept(std::int64_t cols) {
+    if (cols > narrow_columns) {
+      return (cols + block_columns - 1) / block_columns * block_columns;
+    }
+    std::int64_t columns = least_columns;
+    while (columns < cols) {
+      columns *= 2;
+    }
+    return columns;
+  }
   [[nodiscard]] SOFTFOLD_INLINE const T* row(std::int64_t r) const {
     return static_cast<const T*>(rows_.x) + r * rows_.x_stride;
   }
@@ -197,37 +184,6 @@ class reproducible_short_rows {
       total.store(whole_ + h * half);
     }
     return close::are_close(highest, lowest, columns);
-  }
-
-  /// Sums of blocks become those of one packet of each row, rows in their order. Where a lane has
-  /// which bit of its row's and its packet's number is what sums_of_packets() makes of them.
-  static SOFTFOLD_INLINE void bring_packets_together(V (&sums)[2]) { split<4, 1>(sums); }
-  static SOFTFOLD_INLINE void bring_packets_together(V (&sums)[4]) {
-    if constexpr (V::lanes == 16) {
-      split<4, 1>(sums);
-      split<4, 2>(sums);
-    } else {
-      split<4, 2>(sums);
-      split<1, 1>(sums);
-    }
-  }
-  static SOFTFOLD_INLINE void bring_packets_together(V (&sums)[8]) {
-    split<4, 2>(sums);
-    split<4, 4>(sums);
-    split<1, 1>(sums);
-  }
-  /// Of vectors that are `apart` the lanes that lack the bit `distance`, and the others.
-  template <int distance, unsigned apart, unsigned count>
-  static SOFTFOLD_INLINE void split(V (&sums)[count]) {
-#pragma GCC unroll 8
-    for (unsigned i = 0; i < count; ++i) {
-      if ((i & apart) == 0) {
-        V low, high;
-        split_lanes<V::lanes, distance>(sums[i].v, sums[i + apart].v, low.v, high.v);
-        sums[i] = low;
-        sums[i + apart] = high;
-      }
-    }
   }
 
   SOFTFOLD_INLINE close fold(const T* x, unsigned number) {
@@ -457,8 +413,11 @@ class reproducible_short_rows {
 
   SOFTFOLD_INLINE void write_row(std::int64_t r, unsigned i) const {
     if constexpr (result == short_result::totals) {
-      static_cast<reproducible_row*>(rows_.y)[r] = {
-          .scale = rows_.scale, .n = n_[i], .high = high_[i], .low = low_[i]};
+      auto& total = static_cast<definition::row_total<float>*>(rows_.y)[r] = {};
+      total.exponents.scale = static_cast<float>(rows_.scale);
+      total.n = n_[i];
+      total.high = high_[i];
+      total.low = low_[i];
       return;
     }
     Out* const y = static_cast<Out*>(rows_.y) + r * rows_.y_stride;

@@ -352,8 +352,8 @@ struct input_kernels {
   /// A core::reproducible::row_total of parts, at least one; of no account for a far row.
   void (*reproducible_total)(const reproducible_part* parts, std::int64_t count, double scale,
                              void* total);
-  /// As output_kernels::reproducible_short_softmax, but y is a reproducible_row for each row, whose
-  /// logarithm is left out.
+  /// As output_kernels::reproducible_short_softmax, but y is a core::reproducible::row_total for
+  /// each row, whose logarithm is left out.
   std::uint64_t (*reproducible_short_totals)(const short_rows* rows);
   /// An exact_max_sum of parts, likewise.
   void (*reproducible_state)(const reproducible_part* parts, std::int64_t count, double scale,

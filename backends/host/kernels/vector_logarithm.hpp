@@ -78,6 +78,25 @@ SOFTFOLD_INLINE vec<double> log_of_scaled(vec<double> sum, double origin) {
   return fma(n, V(constants::ln2_high), twice + rest);
 }
 
+/// core::sampling::natural_log of each.
+SOFTFOLD_INLINE vec<double> natural_logs(vec<double> x) {
+  using V = vec<double>;
+  using constants = core::exponential<double>;
+  V f;
+  const V n = exponent_of(x, f);
+  V t;
+  t.v = (f - V(1.0)).v / (f + V(1.0)).v;
+  const V square = t * t;
+  V p(2.0 / 21);
+#pragma GCC unroll 10
+  for (int c = 19; c >= 3; c -= 2) {
+    p = fused(p, square, V(2.0 / c));
+  }
+  p = fused(p, square, V(2.0));
+  const V low = fused(n, V(constants::ln2_low), V(0.0));
+  return fused(n, V(constants::ln2_high), fused(t, p, low));
+}
+
 }  // namespace
 }  // namespace host
 }  // namespace SOFTFOLD_BACKEND

@@ -45,9 +45,12 @@ inline std::int64_t rows_of_batch(executor& on, const core::topk_problem& p) {
   return std::clamp<std::int64_t>(std::min<std::int64_t>(that_fit, 1024 * on.threads), 1, p.x.rows);
 }
 
-/// body(first, p of its rows [first, first + rows.x.rows)).
-template <class Body>
-void in_batches(executor& on, const core::topk_problem& p, const Body& body) {
+/// Rows' folds and selections, some rows at a time: fold(p of these rows), then their lists, then
+/// finish(first, p of these rows). The fold comes first: it has more to do, and asks for what it
+/// will read.
+template <class Fold, class Finish>
+void select_in_batches(executor& on, const core::topk_problem& p, const Fold& fold,
+                       const Finish& finish) {
   const std::int64_t batch = rows_of_batch(on, p);
   for (std::int64_t first = 0; first < p.x.rows; first += batch) {
     const std::int64_t count = std::min(batch, p.x.rows - first);
@@ -56,7 +59,15 @@ void in_batches(executor& on, const core::topk_problem& p, const Body& body) {
     rows.indices = rows_of(p.indices, first, count);
     rows.values = rows_of(p.values, first, count);
     rows.partials = rows_of(p.partials, first, count);
-    body(first, rows);
+    fold(rows);
+    core::topk_problem lists = rows;
+    lists.probabilities = {};
+    lists.lse = {};
+    lists.partials = {};
+    if (!lists.empty()) {
+      run_topk(on, lists);
+    }
+    finish(first, rows);
   }
 }
 

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 
@@ -152,14 +153,16 @@ class reproducible_fold_of_row {
   std::atomic<bool> by_kernels_;
 };
 
-/// Short rows [begin, end) by a kernel; those that it leaves by general(r).
+/// Short rows [begin, end) by a kernel, to y, whose elements have so many bytes; those that it
+/// leaves by general(r).
 template <class General>
 void run_short_rows(std::uint64_t (*kernel)(const short_rows*), const source& from,
-                    const destination& y, std::int64_t y_stride, std::int64_t begin,
-                    std::int64_t end, const General& general) {
+                    const destination& y, std::int64_t y_stride, std::size_t element_bytes,
+                    std::int64_t begin, std::int64_t end, const General& general) {
   for (std::int64_t first = begin; first < end; first += most_reproducible_rows) {
     const short_rows rows = {.x = from.row(first),
-                             .y = from.kernels.result_at(y.data, first * y_stride),
+                             .y = static_cast<std::byte*>(y.data) +
+                                  first * y_stride * static_cast<std::int64_t>(element_bytes),
                              .x_stride = from.x.stride,
                              .y_stride = y_stride,
                              .rows = std::min(end - first, most_reproducible_rows),
@@ -181,6 +184,14 @@ struct reproducible_job {
   static constexpr std::size_t segment_bytes = sizeof(reproducible_part);
   [[nodiscard]] static std::size_t kept_bytes(const plan&) { return 0; }
   [[nodiscard]] shape description() const { return from.shape_to(0); }
+
+  /// A row of one segment, which a kernel for short ones left.
+  void one_row(std::int64_t r) const {
+    reproducible_part part;
+    row one(*this, {}, r, {&part, nullptr});
+    one.fold(0);
+    one.between();
+  }
 
   class row {
    public:

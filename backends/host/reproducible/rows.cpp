@@ -139,13 +139,14 @@ void softmax_job<In>::short_rows(const plan& plan, std::int64_t begin, std::int6
   host::plan by_itself = plan;
   by_itself.second = second_pass::recompute;
   const destination to{y.data, plan.stream};
-  run_short_rows(short_kernel(), from, to, y.stride, begin, end, [&](std::int64_t r) {
-    reproducible_part part;
-    row one(*this, by_itself, r, {&part, nullptr});
-    one.fold(0);
-    one.between();
-    one.write(0);
-  });
+  run_short_rows(short_kernel(), from, to, y.stride, size_of(y.type), begin, end,
+                 [&](std::int64_t r) {
+                   reproducible_part part;
+                   row one(*this, by_itself, r, {&part, nullptr});
+                   one.fold(0);
+                   one.between();
+                   one.write(0);
+                 });
 }
 
 template <class In, class Finish>
@@ -164,12 +165,8 @@ struct logsumexp_job : reproducible_job<In, Finish> {
   }
   void short_rows(const plan&, std::int64_t begin, std::int64_t end) const {
     run_short_rows(this->from.kernels.output.reproducible_short_logsumexp, this->from, {lse.data},
-                   lse.stride, begin, end, [&](std::int64_t r) {
-                     reproducible_part part;
-                     typename totals::row one(*this, {}, r, {&part, nullptr});
-                     one.fold(0);
-                     one.between();
-                   });
+                   lse.stride, size_of(lse.type), begin, end,
+                   [&](std::int64_t r) { this->one_row(r); });
   }
 };
 

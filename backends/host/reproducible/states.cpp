@@ -100,15 +100,12 @@ void run_exact(executor& on, const core::topk_problem& p) {
   if (p.empty()) {
     return;
   }
-  in_batches(on, p, [&](std::int64_t, const core::topk_problem& rows) {
-    // The fold first: it has more to do, and asks for what it will read.
-    run_exact(on, core::fold_problem{rows.x, rows.partials, rows.scale});
-    core::topk_problem lists = rows;
-    lists.partials = {};
-    if (!lists.empty()) {
-      run_topk(on, lists);
-    }
-  });
+  select_in_batches(
+      on, p,
+      [&](const core::topk_problem& rows) {
+        run_exact(on, core::fold_problem{rows.x, rows.partials, rows.scale});
+      },
+      [](std::int64_t, const core::topk_problem&) {});
 }
 
 void run_exact(executor& on, const core::combine_problem& p) {

@@ -10,7 +10,7 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <vector>
+#include <memory>
 
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
@@ -24,8 +24,8 @@ using total_of = core::reproducible::row_total<core::arithmetic_t<In>>;
 template <class In, class Finish>
 struct totals_job : reproducible_job<In, Finish> {
   using totals = reproducible_job<In, Finish>;
-  bool takes_short;
   total_of<In>* to;
+  bool with_logarithms;
 
   [[nodiscard]] shape description() const {
     shape s = totals::description();
@@ -34,35 +34,11 @@ struct totals_job : reproducible_job<In, Finish> {
   }
   [[nodiscard]] auto kernel() const { return this->from.kernels.input.reproducible_short_totals; }
   [[nodiscard]] bool takes_short_rows() const {
-    return takes_short && reproducible_scale(this->from.scale) && kernel() != nullptr;
+    return !with_logarithms && reproducible_scale(this->from.scale) && kernel() != nullptr;
   }
   void short_rows(const plan&, std::int64_t begin, std::int64_t end) const {
-    using A = core::arithmetic_t<In>;
-    reproducible_row known[most_reproducible_rows];
-    for (std::int64_t r = begin; r < end; r += most_reproducible_rows) {
-      const std::int64_t count = std::min(end - r, most_reproducible_rows);
-      const host::short_rows call = {.x = this->from.row(r),
-                                     .y = known,
-                                     .x_stride = this->from.x.stride,
-                                     .rows = count,
-                                     .cols = this->from.x.cols,
-                                     .scale = this->from.scale};
-      const std::uint64_t left = kernel()(&call);
-      for (std::int64_t i = 0; i < count; ++i) {
-        if ((left >> i & 1U) == 0) {
-          total_of<In>& total = to[r + i] = {};
-          total.exponents.scale = static_cast<A>(known[i].scale);
-          total.n = static_cast<A>(known[i].n);
-          total.high = static_cast<A>(known[i].high);
-          total.low = static_cast<A>(known[i].low);
-          continue;
-        }
-        reproducible_part part;
-        typename totals::row one(*this, {}, r + i, {&part, nullptr});
-        one.fold(0);
-        one.between();
-      }
-    }
+    run_short_rows(kernel(), this->from, {to}, 1, sizeof *to, begin, end,
+                   [&](std::int64_t r) { this->one_row(r); });
   }
 };
 
@@ -74,7 +50,7 @@ void find_totals(executor& on, const core::topk_problem& p, total_of<In>* to) {
   }
   const auto finish = [&](std::int64_t r, const auto& fold) { to[r] = fold.total(); };
   run_job(on, totals_job<In, decltype(finish)>{
-                  {{on.kernels, p.x, p.scale, p.x.type}, finish}, p.lse.data == nullptr, to});
+                  {{on.kernels, p.x, p.scale, p.x.type}, finish}, to, p.lse.data != nullptr});
 }
 
 /// Probabilities of the elements of row r that were selected.
@@ -90,7 +66,7 @@ void write_probabilities(const typed_kernels& kernels, const core::topk_problem&
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t column =
           core::integer_at(p.indices.data, p.indices.type, r * p.indices.stride + first + i);
-      elements[i] = x[column - p.column_offset];
+      elements[i] = x[column];
     }
     void* const to = kernels.result_at(p.probabilities.data, r * p.probabilities.stride + first);
     if (suits_kernels(total)) {
@@ -106,26 +82,22 @@ void write_probabilities(const typed_kernels& kernels, const core::topk_problem&
 template <class In>
 void run_with_totals(executor& on, const core::topk_problem& p) {
   const typed_kernels kernels = kernels_for(on.kernels, p.x.type, p.probabilities.type);
-  std::vector<total_of<In>> totals(static_cast<std::size_t>(rows_of_batch(on, p)));
-  in_batches(on, p, [&](std::int64_t first, const core::topk_problem& rows) {
-    // The fold first: it has more to do, and asks for what it will read.
-    find_totals<In>(on, rows, totals.data());
-    core::topk_problem lists = rows;
-    lists.probabilities = {};
-    lists.lse = {};
-    if (!lists.empty()) {
-      run_topk(on, lists);
-    }
-    over_each(on, rows.x.rows, 4 * (p.k() + 1), [&](std::int64_t r) {
-      const total_of<In>& total = totals[static_cast<std::size_t>(r)];
-      if (p.lse.data != nullptr) {
-        core::write_real(p.lse.data, p.lse.type, first + r, total.lse);
-      }
-      if (p.probabilities.data != nullptr) {
-        write_probabilities<In>(kernels, p, first + r, total);
-      }
-    });
-  });
+  const auto most = static_cast<std::size_t>(rows_of_batch(on, p));
+  auto* const totals =
+      reinterpret_cast<total_of<In>*>(on.totals.at_least(most * sizeof(total_of<In>)));
+  std::uninitialized_default_construct_n(totals, most);
+  select_in_batches(
+      on, p, [&](const core::topk_problem& rows) { find_totals<In>(on, rows, totals); },
+      [&](std::int64_t first, const core::topk_problem& rows) {
+        over_each(on, rows.x.rows, 4 * (p.k() + 1), [&](std::int64_t r) {
+          if (p.lse.data != nullptr) {
+            core::write_real(p.lse.data, p.lse.type, first + r, totals[r].lse);
+          }
+          if (p.probabilities.data != nullptr) {
+            write_probabilities<In>(kernels, p, first + r, totals[r]);
+          }
+        });
+      });
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <core/problem.hpp>
 #include <core/real_types.hpp>
 #include <core/scan_state.hpp>
+#include <core/two_sum.hpp>
 #include <core/typed_memory.hpp>
 
 #include <softfold/max_sum.hpp>
@@ -92,15 +93,13 @@ class softmax_of {
   }
 
  private:
-  /// How far an element is from the maximum, rounded once: by Knuth's two-sum.
+  /// How far an element is from the maximum, rounded once.
   KOKKOS_FUNCTION double below(const state& element) const {
-    const double t = element.max - whole_.max;
-    if (!(t > -std::numeric_limits<double>::infinity())) {
-      return t;
+    const auto t = core::two_sum<double>::of(element.max, -whole_.max);
+    if (!(t.value > -std::numeric_limits<double>::infinity())) {
+      return t.value;
     }
-    const double back = element.max - t;
-    const double lost = (element.max - (t + back)) + (back - whole_.max);
-    return t + (lost + (element.low - whole_.low));
+    return t.value + (t.lost + (element.low - whole_.low));
   }
 
   state whole_;
