@@ -50,6 +50,10 @@ class amx_fold : attention_packing<attention_most_key_block> {
   static constexpr int tile = 16;
   static constexpr int group = 2 * tile;
   static constexpr int groups = attention_row_block * attention_most_row_blocks / group;
+  /// Of a row's scores. With a power of 2 the rows of a tile would take the same few sets of the
+  /// first-level cache.
+  static constexpr int score_stride = block + tile;
+  static_assert(2 * group * score_stride <= attention_row_block * block);
 
   struct key_range {
     std::int64_t first = std::int64_t{1} << 62;
@@ -81,7 +85,7 @@ class amx_fold : attention_packing<attention_most_key_block> {
   struct passage {
     int g;
     block_range keys;
-    float* s;  ///< its products, then its exponentials; row r's from r block on
+    float* s;  ///< its products, then its exponentials; row r's from r score_stride on
   };
 
   void pack_queries() {
@@ -104,7 +108,7 @@ class amx_fold : attention_packing<attention_most_key_block> {
     for (int g = 0; g * group < given.rows; ++g) {
       const block_range keys = of_block(keys_[g], begin, count);
       if (keys.from < keys.end) {
-        way[n] = {g, keys, scores + n % 2 * (group * block)};
+        way[n] = {g, keys, scores + n % 2 * (group * score_stride)};
         ++n;
       }
     }
@@ -120,7 +124,7 @@ class amx_fold : attention_packing<attention_most_key_block> {
       if (i + 1 < n) {
         start_scores(way[i + 1]);
       }
-      fold_group(way[i], count);
+      fold_group(way[i], count, {begin + count, i, n});
       finish_steps();
     }
     start_values(way[n - 1]);
@@ -164,13 +168,13 @@ class amx_fold : attention_packing<attention_most_key_block> {
                  key_at(j + tile) + pair_ * tile);
     pair_ += tile;
     if (pair_ == q_stride) {
-      store_sums(scored_.s + j, block);
+      store_sums(scored_.s + j, score_stride);
       pair_ = 0;
       score_key_ += group;
     }
     if (--score_steps_ == 0) {
       score_subnormal(scored_.s, scored_.g * group, rows_end(scored_.g), scored_.keys.from,
-                      scored_.keys.end, V(1.0F));
+                      scored_.keys.end, score_stride, V(1.0F));
     }
   }
 
@@ -185,7 +189,7 @@ class amx_fold : attention_packing<attention_most_key_block> {
       clear_sums();
     }
     const std::uint32_t* const v = value_tile(j, column_);
-    add_products(reinterpret_cast<const std::uint32_t*>(valued_.s) + j / 2, block, v,
+    add_products(reinterpret_cast<const std::uint32_t*>(valued_.s) + j / 2, score_stride, v,
                  v + wide * tile);
     value_key_ += group;
     if (value_key_ == valued_.keys.end) {
@@ -195,7 +199,7 @@ class amx_fold : attention_packing<attention_most_key_block> {
     }
     if (--value_steps_ == 0) {
       add_extremes(reinterpret_cast<const std::uint32_t*>(valued_.s), valued_.g * group,
-                   rows_end(valued_.g), valued_.keys.from, valued_.keys.end, begin_);
+                   rows_end(valued_.g), valued_.keys.from, valued_.keys.end, begin_, score_stride);
     }
   }
   void add_sums(int wide) {
@@ -237,8 +241,31 @@ class amx_fold : attention_packing<attention_most_key_block> {
 
   // ---- What the vectors do.
 
+  /// The keys of the next block, and the group's place among those of this one.
+  struct coming_keys {
+    std::int64_t begin;
+    int at;
+    int groups;
+  };
+  /// Asks for a row's share of them: packed, they would wait for each line.
+  SOFTFOLD_INLINE void ask_for(const coming_keys& coming, int row) const {
+    const std::int64_t left = all_keys_.last - coming.begin;
+    const std::int64_t count = left < block ? left : block;
+    const int rows = coming.groups * group;
+    const int before = coming.at * group + row;
+    for (std::int64_t j = count * before / rows; j < count * (before + 1) / rows; ++j) {
+      constexpr int line = 32;
+      for (int i = 0; i < given.dim; i += line) {
+        prefetch_l2(key(coming.begin + j) + i);
+      }
+      for (int i = 0; i < given.v_dim; i += line) {
+        prefetch_l2(value(coming.begin + j) + i);
+      }
+    }
+  }
+
   /// A group's products to exponentials, and the factors of what its rows summed before.
-  void fold_group(const passage& p, int count) {
+  void fold_group(const passage& p, int count, const coming_keys& coming) {
     const int steps = value_steps_ + score_steps_;
     int done = 0;
     const exponential_form to_exponential = exponential_;
@@ -250,7 +277,7 @@ class amx_fold : attention_packing<attention_most_key_block> {
       V each[static_cast<unsigned>(lanes)];
 #pragma GCC unroll 1
       for (int l = 0; l < lanes; ++l) {
-        float* const s = p.s + (r + l) * block;
+        float* const s = p.s + (r + l) * score_stride;
         prepare(s, first + l, p.keys, count);
         V largest[2] = {V(-infinity<float>), V(-infinity<float>)};
         for (int j = p.keys.from; j < p.keys.end; j += 2 * lanes) {
@@ -272,7 +299,8 @@ class amx_fold : attention_packing<attention_most_key_block> {
         for (; done < steps * (r + l + 1) / group; ++done) {
           step();
         }
-        float* const s = p.s + (r + l) * block;
+        ask_for(coming, r + l);
+        float* const s = p.s + (r + l) * score_stride;
         if (references[l] == infinity<float>) {
           each[l] = V(0.0F);
           fold_infinite(s, first + l, befores[l], p.keys);

@@ -133,8 +133,8 @@ class attention_packing : protected attention_fold<bf16_bits, key_block> {
   }
 
   /// Scores of rows [first, last) and keys [from, end) that are subnormal, in place of the others:
-  /// row r's at s + (r - first) block.
-  void score_subnormal(float* s, int first, int last, int from, int end, V scale) {
+  /// row r's at s + (r - first) stride.
+  void score_subnormal(float* s, int first, int last, int from, int end, int stride, V scale) {
     if (!any_q_subnormal_ && !any_k_subnormal_) {
       return;
     }
@@ -149,7 +149,7 @@ class attention_packing : protected attention_fold<bf16_bits, key_block> {
             sum = fma(left.second(), right.second(), fma(left.first(), right.first(), sum));
           }
           sum = sum * scale;
-          float* const to = s + (r - first) * block + j;
+          float* const to = s + (r - first) * stride + j;
           (q_subnormal_[r] ? sum : V::select(k_subnormal_[j / lanes], sum, V::load(to))).store(to);
         }
       }
@@ -157,15 +157,15 @@ class attention_packing : protected attention_fold<bf16_bits, key_block> {
   }
 
   /// The products of the values of keys [from, end) that are not in the pairs, for rows that have
-  /// the key: row r's exponentials at `exponentials` + (r - first) block.
+  /// the key: row r's exponentials at `exponentials` + (r - first) stride.
   void add_extremes(const std::uint32_t* exponentials, int first, int last, int from, int end,
-                    std::int64_t begin) {
+                    std::int64_t begin, int stride) {
     const V zero(0.0F);
     if (extremes_ == 0) {
       return;
     }
     for (int r = first; r < last; ++r) {
-      const auto* const e = reinterpret_cast<const bf16_bits*>(exponentials + (r - first) * block);
+      const auto* const e = reinterpret_cast<const bf16_bits*>(exponentials + (r - first) * stride);
       for (int c = 0; c < given.v_dim; c += lanes) {
         const int width = given.v_dim - c < lanes ? given.v_dim - c : lanes;
         float* const to = weighted + r * given.weighted_stride + c;

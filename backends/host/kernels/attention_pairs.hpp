@@ -75,7 +75,7 @@ class pairs_fold : attention_packing<attention_key_block> {
         score_tile<decltype(rows)::value>(t, j);
       }
     });
-    score_subnormal(scores, 0, given.rows, 0, count, V(static_cast<float>(given.scale)));
+    score_subnormal(scores, 0, given.rows, 0, count, block, V(static_cast<float>(given.scale)));
     for (int r = 0; r < given.rows; ++r) {
       factors[r] = fold_scores(r, begin, count);
       round_exponentials(r);
@@ -92,7 +92,7 @@ class pairs_fold : attention_packing<attention_key_block> {
         add_tile<n, 1>(count, t, column);
       }
     });
-    add_extremes(exponential_pairs(0), 0, given.rows, 0, count, begin);
+    add_extremes(exponential_pairs(0), 0, given.rows, 0, count, begin, block);
   }
 
   [[nodiscard]] SOFTFOLD_INLINE std::uint32_t* exponential_pairs(int r) const {
