@@ -52,6 +52,11 @@ def is_one_of_sweep(case, columns):
     return case["group"] != "sweep" or case["cols"] in columns
 
 
+def second_matrix(x):
+    """A gradient's: one matrix for both would be read once."""
+    return x.clone()
+
+
 def softfold_call(case, x):
     operation, k = case["operation"], case["k"]
     if operation in results.DRAWS:
@@ -65,7 +70,8 @@ def softfold_call(case, x):
         return None
     y, function = torch.empty_like(x), getattr(softfold, operation)
     if operation.endswith("backward"):
-        return lambda: function(x, x, out=y)
+        dy = second_matrix(x)
+        return lambda: function(x, dy, out=y)
     return lambda: function(x, out=y)
 
 
@@ -76,12 +82,13 @@ def pytorch_call(case, x):
         y = torch.empty_like(x)
         return lambda: function(x, -1, out=y)
     backward = torch.ops.aten  # what autograd calls
+    dy = second_matrix(x) if operation.endswith("backward") else None
     return {
         "logsumexp": lambda: torch.logsumexp(x, -1),
         "topk": lambda: torch.topk(x, k),
         "softmax_topk": lambda: torch.topk(torch.softmax(x, -1, dtype=torch.float32), k),
-        "softmax_backward": lambda: backward._softmax_backward_data(x, x, -1, x.dtype),
-        "log_softmax_backward": lambda: backward._log_softmax_backward_data(x, x, -1, x.dtype),
+        "softmax_backward": lambda: backward._softmax_backward_data(dy, x, -1, x.dtype),
+        "log_softmax_backward": lambda: backward._log_softmax_backward_data(dy, x, -1, x.dtype),
         "sample": lambda: torch.multinomial(torch.softmax(x, -1, dtype=torch.float32), 1),
     }.get(operation)
 
@@ -132,7 +139,10 @@ def quack_call(case, x):
     if operation == "logsumexp":
         target = torch.zeros(rows, dtype=torch.int64, device=x.device)
         return lambda: cross_entropy_fwd(x, target, return_lse=True)[1]
-    return {"softmax": lambda: softmax_fwd(x), "softmax_backward": lambda: softmax_bwd(x, x)}.get(operation)
+    if operation == "softmax_backward":
+        dy = second_matrix(x)
+        return lambda: softmax_bwd(dy, x)
+    return (lambda: softmax_fwd(x)) if operation == "softmax" else None
 
 
 def quack_differs(case):

@@ -58,7 +58,7 @@ struct few_rows {
 
   float o[groups][Shape::dims / 16][4];
   float max[groups][2];
-  carried_sum sum[groups][2];
+  carried_sum<float> sum[groups][2];
 
   __device__ void clear() {
 #pragma unroll

@@ -30,7 +30,8 @@ struct key_range {
   int end;
 
   /// The keys of a row within [begin, past).
-  __device__ static key_range of(const core::attention_row<float>& row, int begin, int past) {
+  template <class A>
+  __device__ static key_range of(const core::attention_row<A>& row, int begin, int past) {
     const auto within = [&](std::int64_t key) {
       return key < begin ? begin : key > past ? past : static_cast<int>(key);
     };

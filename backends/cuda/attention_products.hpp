@@ -104,15 +104,15 @@ __device__ inline void add_values(
 
 /// Products of a row to the scores they become; `products` of keys first_key, the next `near`, and
 /// so on 8 further. Not in line: what its caller has in registers is more important.
-inline __device__ __noinline__ void edit_scores(const core::attention_problem& p,
-                                                const attention_parts<float>& parts,
-                                                int rows_of_block, int block_number,
-                                                int row_of_block, int first_key, int near,
-                                                float* products, int count) {
+template <class A>
+__device__ __noinline__ void edit_scores(const core::attention_problem& p,
+                                         const attention_parts<A>& parts, int rows_of_block,
+                                         int block_number, int row_of_block, int first_key,
+                                         int near, A* products, int count) {
   const attention_block block = attention_block::of(p, parts, rows_of_block, block_number);
   const std::int64_t number = block.first_row + row_of_block;
   const std::int64_t last = block.all_rows - 1;
-  const core::attention_row<float> row = block.row<float>(p, number < last ? number : last);
+  const core::attention_row<A> row = block.row<A>(p, number < last ? number : last);
 #pragma unroll 1
   for (int i = 0; i < count; ++i) {
     products[i] = row.score(products[i], first_key + i / near * 8 + i % near);
@@ -120,14 +120,14 @@ inline __device__ __noinline__ void edit_scores(const core::attention_problem& p
 }
 
 /// Products to the scores they become: out of registers, which have no index, and back.
-template <int columns>
+template <int columns, class A>
 __device__ inline void edit_scores(const core::attention_problem& p,
-                                   const attention_parts<float>& parts, int rows_of_block, int row,
-                                   int first_key, float (&s)[columns][4]) {
+                                   const attention_parts<A>& parts, int rows_of_block, int row,
+                                   int first_key, A (&s)[columns][4]) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    float products[2 * columns];
+    A products[2 * columns];
 #pragma unroll
     for (int i = 0; i < 2 * columns; ++i) {
       products[i] = s[i / 2][2 * h + i % 2];

@@ -31,9 +31,9 @@ inline std::int64_t largest_dim(const core::attention_problem& p) {
 }
 
 /// A block for each Shape::rows rows and each chunk.
-template <class Shape, class Kernel>
-void launch_parts(executor& on, const core::attention_problem& p,
-                  const attention_parts<float>& parts, Kernel* kernel) {
+template <class Shape, class A, class Kernel>
+void launch_parts(executor& on, const core::attention_problem& p, const attention_parts<A>& parts,
+                  Kernel* kernel) {
   launch_shared(on.stream, kernel, p.q.batches * p.k.heads * parts.blocks * parts.chunks,
                 Shape::threads, Shape::shared_bytes, p, parts, attention_way::of(p));
 }

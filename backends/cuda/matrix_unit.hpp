@@ -35,6 +35,27 @@ __device__ inline void multiply_add(float (&c)[4], const std::uint32_t (&a)[4], 
   }
 }
 
+/// The same in f64, of 16 x 8 and 8 x 8 elements, each sum rounded as fused multiply-adds are. The
+/// lane has:
+///   a   rows g, g + 8, g, g + 8; columns t, t, t + 4, t + 4
+///   b   rows t and t + 4; column g
+__device__ inline void multiply_add(double (&c)[4], const double (&a)[4], double b0, double b1) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+  asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};"
+      : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
+      : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b0), "d"(b1));
+#else
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int h = i % 2 * 2;
+    asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+        : "+d"(c[h]), "+d"(c[h + 1])
+        : "d"(a[i]), "d"(i < 2 ? b0 : b1));
+  }
+#endif
+}
+
 /// Four matrices of 8 x 8 elements, lanes 8 i to 8 i + 7 giving the addresses of matrix i's rows;
 /// lane l gets row l / 4, columns 2 (l % 4) and the next, of each.
 __device__ inline void load_matrices(std::uint32_t (&to)[4], std::uint32_t row) {

@@ -4,7 +4,8 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// Whether run_by_matrix_unit has kernels for up to 256 dimensions of 16-bit types: not yet.
+/// Types of which run_by_matrix_unit has kernels: not yet.
+template <class>
 constexpr bool has_matrix_unit = false;
 
 }  // namespace SOFTFOLD_BACKEND

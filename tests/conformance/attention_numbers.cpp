@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 namespace softfold::test {
@@ -94,6 +95,33 @@ TEST_SUITE("attention") {
       for (std::int64_t i = 0; i < queries; ++i) {
         CHECK(same_bits(std::span<const In>(out.row(0, 0, i)),
                         std::span<const In>(c.v.row(0, 0, 0))));
+      }
+    }
+  }
+
+  TEST_CASE_TEMPLATE("weights near the least normal number count", In, float, double) {
+    queue q;
+    // Those of all values that are not 0.
+    constexpr double score = std::is_same_v<In, float> ? -87 : -705;
+    for (const std::int64_t queries : {5, 12, 110}) {
+      for (const std::int64_t dim : {2, 70}) {
+        attention_case<In> c({.queries = queries,
+                              .keys = 100,
+                              .dim = dim,
+                              .v_dim = 37,
+                              .scale = 1.0,
+                              .equal_scores = true,
+                              .seed = 43});
+        for (std::int64_t i = 0; i < queries; ++i) {
+          c.q.row(0, 0, i)[0] = make<In>(1);
+        }
+        for (std::int64_t j = 0; j < 100; ++j) {
+          c.k.row(0, 0, j)[0] = make<In>(j == 40 ? 0 : score + 0.001 * static_cast<double>(j));
+          for (In& x : c.v.row(0, 0, j)) {
+            x = make<In>(j == 40 ? 0 : 1e6 + static_cast<double>(j));
+          }
+        }
+        check_attention(q, c);
       }
     }
   }

@@ -49,6 +49,7 @@ TUNED = {
     "attention_by_tiles": 528,
     "attention_few": 32,
     "attention_tiles": 240,
+    "attention_exact": 688,
     "attention_by_groups": 0,
     "attention_combine_few": 0,
     "attention_combine_chunks": 0,
@@ -76,7 +77,7 @@ OF_JOBS = {
 # Of a library that is compiled for other architectures than these there are none.
 OF_ARCHITECTURES = {"attention_by_groups": "sm_90"}
 # They give an array's address to a function that is not in line.
-CALLERS = {"attention_few", "attention_tiles"}
+CALLERS = {"attention_exact", "attention_few", "attention_tiles"}
 # Those that may have more than others of their name.
 EXCEPTED = {
     "topk_rows_by_lanes<32, 1, bfloat16, 8>": 8,
