@@ -27,7 +27,7 @@ RULES = {
     "backends/gpu/map": ["core", "include", "backends/gpu/group", "backends/gpu/job",
                          "backends/gpu/reduce", *GPU_KERNELS],
     "backends/gpu/topk": ["core", "include", "backends/gpu/group", *GPU_KERNELS],
-    "backends/gpu/scan": ["core", "include", *GPU_KERNELS],
+    "backends/gpu/scan": ["core", "include", "backends/gpu/group", *GPU_KERNELS],
     "backends/gpu/attention": ["core", "include", "backends/gpu/group", *GPU_KERNELS],
     "backends/gpu/reproducible": ["core", "include", "backends/gpu/group", "backends/gpu/job",
                                  "backends/gpu/map", *GPU_KERNELS],

@@ -17,10 +17,10 @@ namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 namespace {
 
-constexpr int threads = scan_threads;
+constexpr int threads = 256;
 
 /// Consecutive elements of a thread, and of a block: a chunk.
-constexpr int elements_each = scan_each;
+constexpr int elements_each = 8;
 constexpr int chunk_elements = threads * elements_each;
 
 template <class In>

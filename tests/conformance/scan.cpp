@@ -146,8 +146,9 @@ TEST_SUITE("scan") {
     // Sums of the first columns are nothing beside those of the last, and have to be right all the
     // same.
     queue q;
-    problem<In> p({.rows = 4, .cols = 300});
+    problem<In> p({.rows = 5, .cols = 300});
     for (std::int64_t c = 0; c < 300; ++c) {
+      p.x(4, c) = make<In>(static_cast<double>(c) / 8 - 5);
       p.x(0, c) = make<In>(static_cast<double>(c) * 10);
       p.x(1, c) = make<In>(static_cast<double>(-c) * 10);
       p.x(2, c) = make<In>(c < 150 ? -300 : static_cast<double>(c));

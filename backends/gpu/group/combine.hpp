@@ -10,9 +10,10 @@
 #include <gpu/plan/plan.hpp>
 #include <gpu/state/sum_state.hpp>
 
-#include <type_traits>
+#include <core/topk.hpp>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
@@ -24,6 +25,14 @@ __device__ inline T max_over_lanes(T value, int lanes) {
     value = max_or_nan(value, shuffle_xor(value, mask));
   }
   return value;
+}
+
+/// max_over_lanes of floats, which gives one NaN for all.
+__device__ inline float largest_over_lanes(float value, int lanes) {
+  constexpr int all = 32;  // of a warp that has an instruction for it
+  return has_max_over_warp && lanes == all
+             ? core::value_of_key<float>(max_over_warp<all>(core::order_key(value)))
+             : max_over_lanes(value, lanes);
 }
 
 template <class T>

@@ -9,7 +9,6 @@
 
 #include <core/monoid.hpp>
 #include <core/reproducible.hpp>
-#include <core/topk.hpp>
 
 #include <cstdint>
 
@@ -45,14 +44,6 @@ __device__ inline std::int32_t highest_over_lanes(std::int32_t value, int lanes)
     value = value < other ? other : value;
   }
   return value;
-}
-
-/// max_over_lanes of floats, which gives one NaN for all.
-__device__ inline float largest_over_lanes(float value, int lanes) {
-  constexpr int all = 32;  // of a warp that has an instruction for it
-  return has_max_over_warp && lanes == all
-             ? core::value_of_key<float>(max_over_warp<all>(core::order_key(value)))
-             : max_over_lanes(value, lanes);
 }
 
 /// The sum of a warp's lanes' sums, to all of them.

@@ -5,6 +5,7 @@
 /// steps are many.
 #pragma once
 
+#include <gpu/group/combine.hpp>
 #include <gpu/row/vector_elements.hpp>
 #include <gpu/state/scaling.hpp>
 #include <gpu/uninitialised.hpp>
@@ -17,9 +18,11 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-constexpr int scan_threads = 256;
-constexpr int scan_each = 8;  ///< consecutive elements of a thread in a step
-constexpr int scan_step = scan_threads * scan_each;
+/// Consecutive elements of a thread in a step; conditions of more than 8 have no room in AMD GPUs'
+/// scalar registers.
+constexpr int scan_each = has_max_over_warp ? 16 : 8;
+constexpr int scan_step = 2048;
+constexpr int scan_threads = scan_step / scan_each;
 constexpr int scan_span = 8 * scan_step;  ///< columns whose carry is summed by itself
 
 /// a or b. By value: the conditional operator's variables would have to be in memory.
@@ -37,6 +40,16 @@ struct scan_carry {
   float max = -infinity<float>;
   double sum = 0;
 };
+
+/// The largest of x, or NaN.
+__device__ inline float scan_maximum(const float (&x)[scan_each]) {
+  float max = -infinity<float>;
+#pragma unroll
+  for (int k = 0; k < scan_each; ++k) {
+    max = max_or_nan(max, x[k]);
+  }
+  return max;
+}
 
 struct scan_arithmetic {
   float scale;    ///< above 0
@@ -72,14 +85,40 @@ struct scan_arithmetic {
     return {either(b_is_larger, b.max, a.max),
             fmaf(either(b_is_larger, a.sum, b.sum), less, either(b_is_larger, b.sum, a.sum))};
   }
-  [[nodiscard]] __device__ double carry_ratio(float from, float max) const {
-    return from == max ? 1.0
-                       : exp(static_cast<double>(scale) *
-                             (static_cast<double>(from) - static_cast<double>(max)));
-  }
+  /// What comes before and the next of it. The sum before is scaled again and again, where maxima
+  /// rise: by f64. The next is so once.
   [[nodiscard]] __device__ scan_carry combine(const scan_carry& a, const scan_carry& b) const {
-    const float max = fmaxf(a.max, b.max);
-    return {max, a.sum * carry_ratio(a.max, max) + b.sum * carry_ratio(b.max, max)};
+    if (!(b.max > a.max)) {
+      return {a.max, a.sum + b.sum * static_cast<double>(ratio(b.max, a.max))};
+    }
+    const double less = a.max == -infinity<float>
+                            ? 0.0
+                            : exp(static_cast<double>(scale) *
+                                  (static_cast<double>(a.max) - static_cast<double>(b.max)));
+    return {b.max, a.sum * less + b.sum};
+  }
+
+  /// Exponentials of elements relative to `max`, which none is above; returns their sum.
+  [[nodiscard]] __device__ float exponentials(const float (&x)[scan_each], float max,
+                                              float (&e)[scan_each]) const {
+    const float anchor = max == -infinity<float> ? 0 : max;
+    float sum = 0;
+#pragma unroll
+    for (int k = 0; k < scan_each; ++k) {
+      e[k] = fast_exp2((x[k] - anchor) * scale_2);
+      sum += e[k];
+    }
+    return sum;
+  }
+  /// The same relative to their maximum, and the part that they are.
+  [[nodiscard]] __device__ scan_part part_of(const float (&x)[scan_each], float max,
+                                             float (&e)[scan_each]) const {
+    const float sum = exponentials(x, max, e);
+    if (max > -infinity<float> && max < infinity<float>) {
+      return {max, sum};
+    }
+    return max == -infinity<float> ? scan_part{max, 0.0F}
+                                   : scan_part{infinity<float>, max != max ? max : 1.0F};
   }
 
   /// log x, x from 2^-126 on, within 2^-22 and half a last place.
@@ -132,10 +171,11 @@ struct scan_results {
     auto state = how.state_of(before.max, static_cast<double>(before.sum));
 #pragma unroll 1
     for (int k = 0; k < scan_each; ++k) {
-      // Registers have no index.
-      const float x =
-          either(k < 4, either(k < 2, either(k == 0, v[0], v[1]), either(k == 2, v[2], v[3])),
-                 either(k < 6, either(k == 4, v[4], v[5]), either(k == 6, v[6], v[7])));
+      float x = v[0];  // registers have no index
+#pragma unroll
+      for (int i = 1; i < scan_each; ++i) {
+        x = either(k == i, v[i], x);
+      }
       float lse = -infinity<float>;
       if (are_ordinary) {
         before = how.combine(before, {x, x == -infinity<float> ? 0.0F : 1.0F});
@@ -150,19 +190,15 @@ struct scan_results {
         state = monoid::combine(state, own);
         lse = state.logsumexp();
       }
-      at[0] = either(k == 0, lse, at[0]);
-      at[1] = either(k == 1, lse, at[1]);
-      at[2] = either(k == 2, lse, at[2]);
-      at[3] = either(k == 3, lse, at[3]);
-      at[4] = either(k == 4, lse, at[4]);
-      at[5] = either(k == 5, lse, at[5]);
-      at[6] = either(k == 6, lse, at[6]);
-      at[7] = either(k == 7, lse, at[7]);
+#pragma unroll
+      for (int i = 0; i < scan_each; ++i) {
+        at[i] = either(k == i, lse, at[i]);
+      }
     }
   }
 
-  /// e: the elements' exponentials relative to `max`, their maximum. Whether they can be computed
-  /// so.
+  /// e: the elements' exponentials relative to `max`, at least their maximum. Whether they can be
+  /// computed so.
   __device__ bool compute(const scan_arithmetic& how, const float (&e)[scan_each], float max,
                           const scan_part& before) {
     const float top = fmaxf(before.max, max);
@@ -180,6 +216,56 @@ struct scan_results {
       }
     }
     return true;
+  }
+  /// The same of elements far below the warp's maximum.
+  __device__ void compute_alone(const scan_arithmetic& how, const float (&x)[scan_each],
+                                const scan_part& before) {
+    float e[scan_each];
+    const scan_part own = how.part_of(x, scan_maximum(x), e);
+    if (!compute(how, e, own.max, before)) {
+      carefully(how, x, before, own.max < infinity<float> && before.max < infinity<float>);
+    }
+  }
+};
+
+/// What a thread knows of its warp's elements.
+struct scan_of_warp {
+  float max;         ///< what its exponentials are relative to
+  scan_part before;  ///< of the lanes before
+  scan_part whole;   ///< and with the own
+
+  /// e: exponentials of x, whose maximum is `max`. Relative to that of the warp, where sums before
+  /// no lane are far below it: then they need no more than additions.
+  template <int lanes>
+  __device__ static scan_of_warp of(const scan_arithmetic& how, const float (&x)[scan_each],
+                                    float max, float (&e)[scan_each]) {
+    auto lane = static_cast<int>(threadIdx.x) % lanes;
+    forget_origin(lane);  // comparisons with it are made anew for each step
+    const float top = largest_over_lanes(max, lanes);
+    if (top < infinity<float>) {
+      float sum = how.exponentials(x, top, e);
+#pragma unroll
+      for (int distance = 1; distance < lanes; distance *= 2) {
+        const float other = shuffle(sum, lane - distance);
+        sum += lane >= distance ? other : 0.0F;
+      }
+      const float others = shuffle(sum, lane - 1);
+      if (ballot(lane > 0 && top > -infinity<float> && !(others > 0x1p-6F)) == 0) {
+        return {top, lane == 0 ? scan_part{} : scan_part{top, others}, {top, sum}};
+      }
+    }
+    scan_part whole = how.part_of(x, max, e);
+    max = whole.max;
+#pragma unroll
+    for (int distance = 1; distance < lanes; distance *= 2) {
+      const scan_part other = {shuffle(whole.max, lane - distance),
+                               shuffle(whole.sum, lane - distance)};
+      if (lane >= distance) {
+        whole = how.combine(other, whole);
+      }
+    }
+    const scan_part before = {shuffle(whole.max, lane - 1), shuffle(whole.sum, lane - 1)};
+    return {max, lane == 0 ? scan_part{} : before, whole};
   }
 };
 
@@ -282,7 +368,7 @@ struct scan_blocks {
 
 /// `folds`: only what the spans carry is wanted.
 template <int lanes, bool folds, class In, class Out>
-__global__ void __launch_bounds__(scan_threads, least_resident(4))
+__global__ void __launch_bounds__(scan_threads, least_resident(scan_each == 8 ? 4 : 5))
     scan_by_block(const core::scan_rows<In, scan_step> rows, Out* y, std::int64_t y_stride,
                   bool exclusive, const scan_arithmetic how, const scan_blocks blocks) {
   if constexpr (!target_has_lanes<lanes>) {
@@ -333,48 +419,14 @@ __global__ void __launch_bounds__(scan_threads, least_resident(4))
   pass.load(start + std::int64_t{thread} * scan_each, next);
   for (std::int64_t begin = start; begin < end; begin += scan_step, turn ^= 1) {
     const std::int64_t first = begin + std::int64_t{thread} * scan_each;
+    how.prepare(next);
     float e[scan_each];
-    float max = -infinity<float>;
-#pragma unroll
-    for (int k = 0; k < scan_each; ++k) {
-      e[k] = next[k];
-    }
-    how.prepare(e);
-#pragma unroll
-    for (int k = 0; k < scan_each; ++k) {
-      max = max_or_nan(max, e[k]);
-    }
+    const auto of_warp = scan_of_warp::of<lanes>(how, next, scan_maximum(next), e);
     if (begin + scan_step < end) {
       pass.load(first + scan_step, next);
     }
-    scan_part own = {max, 0};
-    const float anchor = max == -infinity<float> ? 0 : max;
-#pragma unroll
-    for (int k = 0; k < scan_each; ++k) {
-      e[k] = fast_exp2((e[k] - anchor) * how.scale_2);
-      own.sum += e[k];
-    }
-    if (!(max > -infinity<float> && max < infinity<float>)) {
-      own.sum = max != max ? max : max == infinity<float> ? 1 : 0;
-      own.max = max == -infinity<float> ? max : infinity<float>;
-      max = own.max;
-    }
-    // Over the warp: of the lanes before, and with the own.
-    scan_part whole = own;
-#pragma unroll
-    for (int distance = 1; distance < lanes; distance *= 2) {
-      const scan_part other = {shuffle(whole.max, lane - distance),
-                               shuffle(whole.sum, lane - distance)};
-      if (lane >= distance) {
-        whole = how.combine(other, whole);
-      }
-    }
-    scan_part before = {shuffle(whole.max, lane - 1), shuffle(whole.sum, lane - 1)};
-    if (lane == 0) {
-      before = {};
-    }
     if (lane == lanes - 1) {
-      memory.warps[turn][warp] = whole;
+      memory.warps[turn][warp] = of_warp.whole;
     }
     __syncthreads();
     scan_part warps_before;
@@ -382,19 +434,19 @@ __global__ void __launch_bounds__(scan_threads, least_resident(4))
       warps_before = how.combine(warps_before, memory.warps[turn][i]);
     }
     if (thread == scan_threads - 1) {
-      const scan_part all = how.combine(warps_before, whole);
+      const scan_part all = how.combine(warps_before, of_warp.whole);
       memory.own_span =
           how.combine(memory.own_span, scan_carry{all.max, static_cast<double>(all.sum)});
     }
     if constexpr (!folds) {
       const scan_part carried = {memory.carry_max[turn],
                                  static_cast<float>(memory.carry_sum[turn])};
-      before = how.combine(how.combine(carried, warps_before), before);
+      const scan_part before = how.combine(how.combine(carried, warps_before), of_warp.before);
       scan_results results;
-      if (!results.compute(how, e, max, before)) {
+      if (!results.compute(how, e, of_warp.max, before)) {
         pass.load(first, e);
         how.prepare(e);
-        results.carefully(how, e, before, max < infinity<float> && before.max < infinity<float>);
+        results.compute_alone(how, e, before);
       }
       if (thread == scan_threads - 1) {
         const scan_carry after = how.combine(memory.spans_before, memory.own_span);
