@@ -71,9 +71,7 @@ bool run_exact_of(executor& on, const core::attention_problem& p, std::int64_t d
   }
 }
 
-/// Types that the matrix unit multiplies. Other kernels have what it does not: many dimensions, and
-/// few rows of f32 and f64.
-template <class In>
+/// Other kernels have what it does not multiply: many dimensions, and few rows of f32 and f64.
 constexpr bool has_matrix_unit = true;
 
 /// Of at most 256 dimensions.

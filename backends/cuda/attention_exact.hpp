@@ -21,8 +21,8 @@ template <class Unit>
 struct exact_memory {
   typename Unit::memory operands;
   key_range ranges[Unit::rows];
-  std::uint32_t
-      left_out[2];  ///< keys of a tile with values of 0 in the place of such, and the next
+  /// Of two tiles in turn: keys whose values are not all finite, which have zeros in their places.
+  std::uint32_t left_out[2];
 };
 
 template <class Unit>
@@ -62,12 +62,7 @@ __global__ void __launch_bounds__(Unit::threads, 256 / Unit::threads)
   Unit::place_queries(p, begun, warp_row, memory.operands);
   __syncthreads();
   const auto [first, end] = keys_of_some<Unit::rows, keys>(memory.ranges, chunk);
-  const key_range own_row = memory.ranges[warp_row + lane % 16];
-  const bool own_live = own_row.first < own_row.end;
-  const int some_first = __reduce_min_sync(0xffffffffU, own_live ? own_row.first : chunk.end);
-  const int some_end = __reduce_max_sync(0xffffffffU, own_live ? own_row.end : chunk.first);
-  const int all_first = __reduce_max_sync(0xffffffffU, own_row.first);
-  const int all_end = __reduce_min_sync(0xffffffffU, own_row.end);
+  const auto own_keys = keys_of_warp<16>::of(memory.ranges + warp_row, chunk);
 
   const In* k = begun.token<In>(p.k, first);
   const In* v = begun.token<In>(p.v, first);
@@ -95,7 +90,7 @@ __global__ void __launch_bounds__(Unit::threads, 256 / Unit::threads)
     __syncthreads();  // the keys are there, and the values before are done with
     value_copy.begin(v, end - begin);
     v += keys * p.v.token_stride;
-    const bool works = begin < some_end && begin + keys > some_first;
+    const bool works = own_keys.some_in(begin, keys);
     A s[1][keys / 8][4];
     if (works) {
       Unit::multiply_keys(memory.operands, warp_row, s[0]);
@@ -115,7 +110,7 @@ __global__ void __launch_bounds__(Unit::threads, 256 / Unit::threads)
           s[0][i / 4][i % 4] *= scale;
         }
       }
-      if (begin < all_first || begin + keys > all_end) {
+      if (!own_keys.all_in(begin, keys)) {
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
           mask_scores(memory.ranges[warp_row + 8 * h + lane / 4], begin, h, s[0]);

@@ -47,6 +47,30 @@ struct key_range {
   }
 };
 
+/// Keys that some of a warp's `rows` rows have, and those that all have.
+template <int rows>
+struct keys_of_warp {
+  key_range some;
+  key_range all;
+
+  /// By all lanes of the warp; of its rows' ranges within the chunk's.
+  __device__ static keys_of_warp of(const key_range* ranges, const key_range& chunk) {
+    const key_range own = ranges[static_cast<int>(threadIdx.x) % 32 % rows];
+    const bool is_live = own.first < own.end;
+    constexpr unsigned lanes = 0xffffffffU;
+    return {{__reduce_min_sync(lanes, is_live ? own.first : chunk.end),
+             __reduce_max_sync(lanes, is_live ? own.end : chunk.first)},
+            {__reduce_max_sync(lanes, own.first), __reduce_min_sync(lanes, own.end)}};
+  }
+  /// Whether some rows have some of so many keys, and all rows all of them.
+  [[nodiscard]] __device__ bool some_in(int begin, int keys) const {
+    return begin < some.end && begin + keys > some.first;
+  }
+  [[nodiscard]] __device__ bool all_in(int begin, int keys) const {
+    return begin >= all.first && begin + keys <= all.end;
+  }
+};
+
 /// Keys that some of `rows` rows have, within those of the chunk; the first at a tile's begin. By
 /// all lanes of a warp.
 template <int rows, int tile_keys>

@@ -63,15 +63,9 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
     ranges[r] = key_range::of(begun.row<float>(p, begun.row_at(r)), chunk.first, chunk.end);
   }
   __syncthreads();
-  // Keys that some row of the block has, and of the warp's rows that some have and that all have.
   const auto [first, end] = keys_of_some<Shape::rows, Shape::keys>(ranges, chunk);
   const int warp_row = warp * Shape::rows_each;
-  const key_range own_row = ranges[warp_row + lane % Shape::rows_each];
-  const bool own_live = own_row.first < own_row.end;
-  const int some_first = __reduce_min_sync(0xffffffffU, own_live ? own_row.first : chunk.end);
-  const int some_end = __reduce_max_sync(0xffffffffU, own_live ? own_row.end : chunk.first);
-  const int all_first = __reduce_max_sync(0xffffffffU, own_row.first);
-  const int all_end = __reduce_min_sync(0xffffffffU, own_row.end);
+  const auto own_keys = keys_of_warp<Shape::rows_each>::of(ranges + warp_row, chunk);
 
   const In* k = begun.token<In>(p.k, first);
   const In* v = begun.token<In>(p.v, first);
@@ -89,7 +83,7 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
     value_copy.template copy_rows<Shape::keys>(values, v, p.v.token_stride, end - begin);
     v += Shape::keys * p.v.token_stride;
     end_copies();
-    const bool works = begin < some_end && begin + Shape::keys > some_first;
+    const bool works = own_keys.some_in(begin, Shape::keys);
     float s[groups][Shape::keys / 8][4];
     if (works) {
       multiply_keys<In, Shape>(own_queries, keys, s);
@@ -103,7 +97,7 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
           edit_scores(p, parts, Shape::rows, warp_row + 16 * g, begin, s[g]);
         }
       }
-      if (begin < all_first || begin + Shape::keys > all_end) {
+      if (!own_keys.all_in(begin, Shape::keys)) {
 #pragma unroll
         for (int g = 0; g < groups; ++g) {
 #pragma unroll

@@ -58,7 +58,7 @@ void run_attention(executor& on, const core::attention_problem& p) {
   using narrow = attention_kernels<In, 4, vectors>;
   using middle = attention_kernels<In, 8, vectors>;
   using wide = attention_kernels<In, 16, sizeof(In) == 8 ? 8 : vectors>;
-  if constexpr (has_matrix_unit<In>) {
+  if constexpr (has_matrix_unit) {
     if (run_by_matrix_unit<In>(on, p)) {
       return;
     }
@@ -68,7 +68,7 @@ void run_attention(executor& on, const core::attention_problem& p) {
   constexpr std::int64_t few = 8;
   constexpr std::int64_t some = 256;
   const std::int64_t chunk_keys = rows <= some ? 1024 : 0;
-  if constexpr (sizeof(In) != 2 || !has_matrix_unit<In>) {
+  if constexpr (sizeof(In) != 2 || !has_matrix_unit) {
     if (rows <= few && dims <= middle::most_dims) {
       const bool is_narrow = dims <= narrow::most_dims;
       if (rows == 1) {
@@ -81,7 +81,7 @@ void run_attention(executor& on, const core::attention_problem& p) {
       return;
     }
   }
-  if constexpr (!has_matrix_unit<In>) {
+  if constexpr (!has_matrix_unit) {
     if (p.v.dim <= middle::most_dims) {
       p.v.dim <= narrow::most_dims&& rows > middle::many_rows::rows
           ? run_by_tiles<In, typename narrow::many_rows>(on, p, chunk_keys)

@@ -4,8 +4,7 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// Types of which run_by_matrix_unit has kernels: not yet.
-template <class>
+/// Whether there is a run_by_matrix_unit: not yet.
 constexpr bool has_matrix_unit = false;
 
 }  // namespace SOFTFOLD_BACKEND
