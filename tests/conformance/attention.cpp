@@ -488,8 +488,8 @@ TEST_SUITE("attention") {
 
   TEST_CASE_TEMPLATE("a row's bits do not know the batch, the threads or the call", In,
                      SOFTFOLD_TEST_INPUT_TYPES) {
-    for (const std::int64_t queries : {1, 6, 40, 150}) {
-      const std::int64_t batches = reduced || queries > 100 ? 3 : 64;
+    for (const std::int64_t queries : {1, 6, 40, 50, 150}) {
+      const std::int64_t batches = reduced || queries > 40 ? 3 : 64;
       attention_case<In> c({.batches = batches,
                             .heads = 4,
                             .key_heads = 2,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <backends/host/kernels/attention_few.hpp>
+#include <backends/host/kernels/attention_rows.hpp>
 #include <backends/host/kernels/attention_tiles.hpp>
 
 namespace softfold {
@@ -13,11 +14,9 @@ namespace {
 
 template <class T>
 void attention_kernel(const attention_rows* rows) {
-  if (rows->rows <= attention_few_rows) {
-    few_rows_fold<T>(*rows).run();
-  } else {
-    tiles_fold<T>(*rows).run();
-  }
+  by_row_blocks<arithmetic_t<T>>(
+      *rows, attention_few_rows, [](const attention_rows& many) { tiles_fold<T>(many).run(); },
+      [](const attention_rows& few) { few_rows_fold<T>(few).run(); });
 }
 
 }  // namespace

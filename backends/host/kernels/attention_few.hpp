@@ -199,7 +199,7 @@ class few_rows_fold : attention_fold<T> {
     }
     if (V::bits(unordered(spoiled, spoiled)) != 0) {
       // A key of exponential 0 may have a value that is not finite.
-      add_existing_values(values_of(begin, count), count);
+      add_existing_values(values_of(begin, count), count, 0, given.rows);
       return;
     }
     for (r = 0; r < given.rows; ++r) {

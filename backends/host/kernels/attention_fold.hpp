@@ -118,22 +118,43 @@ class attention_fold {
     static constexpr int value = n;
   };
   template <class Body>
-  SOFTFOLD_INLINE static void over_tiles(int rows, const Body& body) {
-    int r = 0;
-    for (; r + tile_rows <= rows; r += tile_rows) {
+  SOFTFOLD_INLINE static void over_tiles(int first, int last, const Body& body) {
+    int r = first;
+    for (; r + tile_rows <= last; r += tile_rows) {
       body(constant<tile_rows>(), r);
     }
-    if (r + 3 <= rows) {
+    if (r + 3 <= last) {
       body(constant<3>(), r);
       r += 3;
     }
-    if (r + 2 <= rows) {
+    if (r + 2 <= last) {
       body(constant<2>(), r);
       r += 2;
     }
-    if (r < rows) {
+    if (r < last) {
       body(constant<1>(), r);
     }
+  }
+  /// Calls body(first, last) for the rows of each row block that has some of a block's keys. Their
+  /// scores are in the cache at the same time.
+  template <class Body>
+  SOFTFOLD_INLINE void over_row_blocks(std::int64_t begin, int count, const Body& body) const {
+    static_assert(attention_row_block % tile_rows == 0);
+    for (int first = 0; first < given.rows; first += attention_row_block) {
+      const int past = first + attention_row_block;
+      const int last = past < given.rows ? past : given.rows;
+      bool has_keys = false;
+      for (int r = first; r < last; ++r) {
+        has_keys = has_keys || (given.first[r] < begin + count && given.last[r] > begin &&
+                                given.first[r] < given.last[r]);
+      }
+      if (has_keys) {
+        body(first, last);
+      }
+    }
+  }
+  [[nodiscard]] SOFTFOLD_INLINE A* scores_of(int r) const {
+    return scores + r % attention_row_block * block;
   }
 
   struct block_values {
@@ -186,7 +207,7 @@ class attention_fold {
 
   /// A row's products to exponentials; returns what its earlier sums are multiplied with.
   A fold_scores(int r, std::int64_t begin, int count) {
-    A* const s = scores + r * block;
+    A* const s = scores_of(r);
     const std::int64_t below = given.first[r] - begin;
     const std::int64_t above = given.last[r] - begin;
     const int lo = below <= 0 ? 0 : below < count ? static_cast<int>(below) : count;
@@ -282,13 +303,13 @@ class attention_fold {
   }
 
   /// Adds exponentials times values where some are not finite: keys of exponential 0 add nothing.
-  void add_existing_values(const block_values& v, int count) {
-    for (int r = 0; r < given.rows; ++r) {
+  void add_existing_values(const block_values& v, int count, int first, int last) {
+    for (int r = first; r < last; ++r) {
       const V factor(factors[r]);
       for (std::int64_t column = 0; column < given.weighted_stride; column += lanes) {
         V sum(A{0});
         for (int j = 0; j < count; ++j) {
-          const A e = scores[r * block + j];
+          const A e = scores_of(r)[j];
           if (e != A{0}) {
             sum = fma(V(e), V::load(v.data + j * v.stride + column), sum);
           }

@@ -59,30 +59,37 @@ class pairs_fold : attention_packing<attention_key_block> {
     V sums[static_cast<unsigned>(rows)][static_cast<unsigned>(most_vectors)];
     multiply_pairs<rows, most_vectors>(q_pairs + t * q_stride, q_stride, key_at(j), panel,
                                        key_pairs, sums);
+    float* const to = scores_of(t) + j;
 #pragma GCC unroll 6
     for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 4
       for (int c = 0; c < most_vectors; ++c) {
-        (sums[r][c] * scale).store(scores + (t + r) * block + j + c * lanes);
+        (sums[r][c] * scale).store(to + r * block + c * lanes);
       }
     }
   }
 
   void fold_block(std::int64_t begin, int count) {
     pack_keys(begin, 0, (count + panel - 1) / panel * panel, count);
-    over_tiles(given.rows, [&](auto rows, int t) {
+    pack_values(begin, 0, count, count,
+                [&](int j, int c) { return v_pairs + j * given.weighted_stride + c; });
+    over_row_blocks(begin, count,
+                    [&](int first, int last) { fold_rows(begin, count, first, last); });
+  }
+
+  void fold_rows(std::int64_t begin, int count, int first, int last) {
+    over_tiles(first, last, [&](auto rows, int t) {
       for (int j = 0; j < count; j += panel) {
         score_tile<decltype(rows)::value>(t, j);
       }
     });
-    score_subnormal(scores, 0, given.rows, 0, count, block, V(static_cast<float>(given.scale)));
-    for (int r = 0; r < given.rows; ++r) {
+    score_subnormal(scores_of(first), first, last, 0, count, block,
+                    V(static_cast<float>(given.scale)));
+    for (int r = first; r < last; ++r) {
       factors[r] = fold_scores(r, begin, count);
       round_exponentials(r);
     }
-    pack_values(begin, 0, count, count,
-                [&](int j, int c) { return v_pairs + j * given.weighted_stride + c; });
-    over_tiles(given.rows, [&](auto rows, int t) {
+    over_tiles(first, last, [&](auto rows, int t) {
       constexpr int n = decltype(rows)::value;
       std::int64_t column = 0;
       for (; column + panel <= given.weighted_stride; column += panel) {
@@ -92,18 +99,18 @@ class pairs_fold : attention_packing<attention_key_block> {
         add_tile<n, 1>(count, t, column);
       }
     });
-    add_extremes(exponential_pairs(0), 0, given.rows, 0, count, begin, block);
+    add_extremes(exponential_pairs(first), first, last, 0, count, begin, block);
   }
 
   [[nodiscard]] SOFTFOLD_INLINE std::uint32_t* exponential_pairs(int r) const {
-    return reinterpret_cast<std::uint32_t*>(scores + r * block);
+    return reinterpret_cast<std::uint32_t*>(scores_of(r));
   }
   /// A row's exponentials to pairs, in their place. The row's sum stays that of the unrounded ones:
   /// the bound of the logsumexp has no room for bf16, and of out's e = 2^-8 the rounding of the
   /// products takes 2^-9; that of the sum could take as much again, and their product a little more
   /// than there is.
   SOFTFOLD_INLINE void round_exponentials(int r) {
-    const float* const from = scores + r * block;
+    const float* const from = scores_of(r);
     std::uint32_t* const to = exponential_pairs(r);
     for (int j = 0; j < block; j += 2 * lanes) {
       pairs::rounded(V::load(from + j), V::load(from + j + lanes)).store(to + j / 2);

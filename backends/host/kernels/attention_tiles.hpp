@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// Attention of many rows: a block of keys is transposed, so that the lanes of a product are keys;
-/// the block's scores of all rows wait in the cache for their maxima; their exponentials multiply
-/// the values, where lanes are columns.
+/// the block's scores of a row block wait in the cache for their maxima; their exponentials
+/// multiply the values, where lanes are columns.
 #pragma once
 
 #include <backends/host/kernels/attention_fold.hpp>
@@ -47,12 +47,13 @@ class tiles_fold : attention_fold<T> {
   using base::key;
   using base::lanes;
   using base::most_vectors;
+  using base::over_row_blocks;
   using base::over_tiles;
   using base::packed_k;
   using base::packed_q;
   using base::panel;
   using base::query;
-  using base::scores;
+  using base::scores_of;
   using base::values_of;
   using base::weighted;
   using typename base::A;
@@ -68,7 +69,7 @@ class tiles_fold : attention_fold<T> {
 
   /// Element i of row r of a tile that begins at row t: packed_q[t dim + i rows + r - t].
   void pack_queries() {
-    over_tiles(given.rows, [&](auto rows, int t) {
+    over_tiles(0, given.rows, [&](auto rows, int t) {
       A* const to = packed_q + t * given.dim;
       for (int r = 0; r < rows.value; ++r) {
         const T* const from = query(t + r);
@@ -116,39 +117,45 @@ class tiles_fold : attention_fold<T> {
 
   void fold_block(std::int64_t begin, int count) {
     pack_keys(begin, count);
+    const block_values v = values_of(begin, count);
+    over_row_blocks(begin, count, [&](int first, int last) {
+      score(count, first, last);
+      for (int r = first; r < last; ++r) {
+        factors[r] = fold_scores(r, begin, count);
+      }
+      if (v.finite) {
+        add_values(v, count, first, last);
+      } else {
+        add_existing_values(v, count, first, last);
+      }
+    });
+  }
+
+  void score(int count, int first, int last) {
     const V scale(static_cast<A>(given.scale));
-    over_tiles(given.rows, [&](auto rows, int t) {
+    over_tiles(first, last, [&](auto rows, int t) {
       constexpr int n = decltype(rows)::value;
       for (int j = 0; j < count; j += panel) {
         V sums[static_cast<unsigned>(n)][static_cast<unsigned>(most_vectors)];
         multiply_tile<n, most_vectors, A>(packed_q + t * given.dim, n, 1,
                                           packed_k + (j / panel) * std::int64_t{given.dim} * panel,
                                           panel, given.dim, sums);
+        A* const to = scores_of(t) + j;
 #pragma GCC unroll 6
         for (int r = 0; r < n; ++r) {
 #pragma GCC unroll 4
           for (int c = 0; c < most_vectors; ++c) {
-            (sums[r][c] * scale).store(scores + (t + r) * block + j + c * lanes);
+            (sums[r][c] * scale).store(to + r * block + c * lanes);
           }
         }
       }
     });
-    for (int r = 0; r < given.rows; ++r) {
-      factors[r] = fold_scores(r, begin, count);
-    }
-    const block_values v = values_of(begin, count);
-    if (v.finite) {
-      add_values(v, count);
-    } else {
-      add_existing_values(v, count);
-    }
   }
 
   template <int rows, int vectors>
   SOFTFOLD_INLINE void add_tile(const block_values& v, int count, int t, std::int64_t column) {
     V sums[static_cast<unsigned>(rows)][static_cast<unsigned>(vectors)];
-    multiply_tile<rows, vectors, A>(scores + t * block, 1, block, v.data + column, v.stride, count,
-                                    sums);
+    multiply_tile<rows, vectors, A>(scores_of(t), 1, block, v.data + column, v.stride, count, sums);
 #pragma GCC unroll 6
     for (int r = 0; r < rows; ++r) {
       A* const to = weighted + (t + r) * given.weighted_stride + column;
@@ -160,8 +167,8 @@ class tiles_fold : attention_fold<T> {
     }
   }
 
-  void add_values(const block_values& v, int count) {
-    over_tiles(given.rows, [&](auto rows, int t) {
+  void add_values(const block_values& v, int count, int first, int last) {
+    over_tiles(first, last, [&](auto rows, int t) {
       constexpr int n = decltype(rows)::value;
       std::int64_t column = 0;
       for (; column + panel <= given.weighted_stride; column += panel) {
