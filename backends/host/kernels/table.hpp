@@ -455,7 +455,7 @@ struct attention_rows {
 };
 /// A row's bits depend on its place among so many rows; kernels may take a multiple at once.
 inline constexpr int attention_row_block = 96;
-inline constexpr int attention_row_blocks = 4;
+inline constexpr int attention_row_blocks = 4;  ///< as a rule
 inline constexpr int attention_most_row_blocks = 8;
 inline constexpr int attention_key_block = 128;
 inline constexpr int attention_most_key_block = 512;
