@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(Unit::threads, 256 / Unit::threads)
   Unit::place_queries(p, begun, warp_row, memory.operands);
   __syncthreads();
   const auto [first, end] = keys_of_some<Unit::rows, keys>(memory.ranges, chunk);
-  const auto own_keys = keys_of_warp<16>::of(memory.ranges + warp_row, chunk);
+  const auto own_keys = keys_of_warp::of(memory.ranges[warp_row + lane % 16], chunk);
 
   const In* k = begun.token<In>(p.k, first);
   const In* v = begun.token<In>(p.v, first);

@@ -47,15 +47,13 @@ struct key_range {
   }
 };
 
-/// Keys that some of a warp's `rows` rows have, and those that all have.
-template <int rows>
+/// Keys that some of a warp's rows have, and those that all have.
 struct keys_of_warp {
   key_range some;
   key_range all;
 
-  /// By all lanes of the warp; of its rows' ranges within the chunk's.
-  __device__ static keys_of_warp of(const key_range* ranges, const key_range& chunk) {
-    const key_range own = ranges[static_cast<int>(threadIdx.x) % 32 % rows];
+  /// By all lanes of the warp, `own` a row's within the chunk's; each row is some lane's.
+  __device__ static keys_of_warp of(const key_range& own, const key_range& chunk) {
     const bool is_live = own.first < own.end;
     constexpr unsigned lanes = 0xffffffffU;
     return {{__reduce_min_sync(lanes, is_live ? own.first : chunk.end),

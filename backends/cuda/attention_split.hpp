@@ -16,8 +16,8 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// Pairs of f32 as sums of pairs of bf16. What is dropped from a product, that of the second and
-/// the third, is below 2^-24 of it.
+/// Pairs of f32 as sums of pairs of bf16. The three products that are dropped are little more than
+/// 2^-24 of all, at most.
 constexpr int split_parts = 3;
 
 __device__ inline void split_pair(float first, float second, std::uint32_t (&to)[split_parts]) {
@@ -154,16 +154,17 @@ struct split_unit {
       for (int i = 0; i < turns; ++i) {
         const int row = first_row + i * rows_a_turn;
         if (leaves_out) {
-          float none = 0;
+          float none = 0;  // twice the value, as the largest ones have no bf16
 #pragma unroll
           for (int j = 0; j < each; ++j) {
-            none = fmaf(next[i][j], 0.0F, none);
+            none = fmaf(next[i][j] + next[i][j], 0.0F, none);
           }
           if (none != 0) {  // NaN
             left_out |= 1U << row;
 #pragma unroll
             for (int j = 0; j < each; ++j) {
-              next[i][j] = next[i][j] - next[i][j] == 0 ? next[i][j] : 0.0F;
+              const float twice = next[i][j] + next[i][j];
+              next[i][j] = twice - twice == 0 ? next[i][j] : 0.0F;
             }
           }
         }

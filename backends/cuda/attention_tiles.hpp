@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
   __syncthreads();
   const auto [first, end] = keys_of_some<Shape::rows, Shape::keys>(ranges, chunk);
   const int warp_row = warp * Shape::rows_each;
-  const auto own_keys = keys_of_warp<Shape::rows_each>::of(ranges + warp_row, chunk);
+  const auto own_keys = keys_of_warp::of(ranges[warp_row + lane % Shape::rows_each], chunk);
 
   const In* k = begun.token<In>(p.k, first);
   const In* v = begun.token<In>(p.v, first);

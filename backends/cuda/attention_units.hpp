@@ -144,11 +144,10 @@ struct few_warp_memory {
       some.end = begin;
     } else if (!way.unmasked) {
       own = key_range::of(block.row<float>(p, block.row_at(lane % Shape::rows)), begin, end);
-      const bool is_live = own.first < own.end;
-      some = {__reduce_min_sync(0xffffffffU, is_live ? own.first : end),
-              __reduce_max_sync(0xffffffffU, is_live ? own.end : begin)};
-      unit.all_first = __reduce_max_sync(0xffffffffU, own.first);
-      unit.all_end = __reduce_min_sync(0xffffffffU, own.end);
+      const auto of_rows = keys_of_warp::of(own, {begin, end});
+      some = of_rows.some;
+      unit.all_first = of_rows.all.first;
+      unit.all_end = of_rows.all.end;
     }
     if (some.first < some.end) {
       // The warps read in turn, so that what a block reads at a time is together.

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// scan of many rows in f32 arithmetic: a block goes through its row once. Within a step sums are
-/// f32, relative to maxima that are not scaled; what comes before a step has an f64 sum, since
-/// steps are many.
+/// scan of many rows in f32 arithmetic: a block goes through its row once, in steps.
 #pragma once
 
 #include <gpu/group/combine.hpp>
 #include <gpu/row/vector_elements.hpp>
-#include <gpu/state/scaling.hpp>
+#include <gpu/scan/arithmetic.hpp>
 #include <gpu/uninitialised.hpp>
 
 #include <core/scan_state.hpp>
@@ -17,147 +15,6 @@
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
-
-/// Consecutive elements of a thread in a step; conditions of more than 8 have no room in AMD GPUs'
-/// scalar registers.
-constexpr int scan_each = has_max_over_warp ? 16 : 8;
-constexpr int scan_step = 2048;
-constexpr int scan_threads = scan_step / scan_each;
-constexpr int scan_span = 8 * scan_step;  ///< columns whose carry is summed by itself
-
-/// a or b. By value: the conditional operator's variables would have to be in memory.
-__device__ inline float either(bool first, float a, float b) { return first ? a : b; }
-
-/// The elements' maximum, mapped but not scaled, and the sum of the exponentials relative to it. A
-/// NaN among them is a maximum of +infinity and a sum of NaN.
-struct scan_part {
-  float max = -infinity<float>;
-  float sum = 0;
-};
-
-/// What comes before a step.
-struct scan_carry {
-  float max = -infinity<float>;
-  double sum = 0;
-};
-
-/// The largest of x, or NaN.
-__device__ inline float scan_maximum(const float (&x)[scan_each]) {
-  float max = -infinity<float>;
-#pragma unroll
-  for (int k = 0; k < scan_each; ++k) {
-    max = max_or_nan(max, x[k]);
-  }
-  return max;
-}
-
-struct scan_arithmetic {
-  float scale;    ///< above 0
-  float scale_2;  ///< times log2 e
-  element_map map;
-
-  static scan_arithmetic of(double scale) {
-    const scaling how = scaling::of(scale);
-    const auto factor = static_cast<float>(how.factor);
-    return {factor, static_cast<float>(how.factor * 1.4426950408889634), how.map};
-  }
-
-  /// Elements before they are scaled; infinite if their products are.
-  __device__ void prepare(float (&x)[scan_each]) const {
-    if (map == element_map::none && scale <= 1) {
-      return;
-    }
-#pragma unroll
-    for (int k = 0; k < scan_each; ++k) {
-      const float v = mapped(x[k], map);
-      const float product = v * scale;
-      x[k] = product == infinity<float> || product == -infinity<float> ? product : v;
-    }
-  }
-  /// exp(s (v - max)) for v <= max; 1 where they are equal, infinite ones too.
-  [[nodiscard]] __device__ float ratio(float v, float max) const {
-    return v == max ? 1.0F : fast_exp2((v - max) * scale_2);
-  }
-  [[nodiscard]] __device__ scan_part combine(const scan_part& a, const scan_part& b) const {
-    const bool b_is_larger = b.max > a.max;
-    const float apart = a.max == b.max ? 0 : fabsf(a.max - b.max);
-    const float less = fast_exp2(apart * -scale_2);
-    return {either(b_is_larger, b.max, a.max),
-            fmaf(either(b_is_larger, a.sum, b.sum), less, either(b_is_larger, b.sum, a.sum))};
-  }
-  /// What comes before and the next of it. The sum before is scaled again and again, where maxima
-  /// rise: by f64. The next is so once.
-  [[nodiscard]] __device__ scan_carry combine(const scan_carry& a, const scan_carry& b) const {
-    if (!(b.max > a.max)) {
-      return {a.max, a.sum + b.sum * static_cast<double>(ratio(b.max, a.max))};
-    }
-    const double less = a.max == -infinity<float>
-                            ? 0.0
-                            : exp(static_cast<double>(scale) *
-                                  (static_cast<double>(a.max) - static_cast<double>(b.max)));
-    return {b.max, a.sum * less + b.sum};
-  }
-
-  /// Exponentials of elements relative to `max`, which none is above; returns their sum.
-  [[nodiscard]] __device__ float exponentials(const float (&x)[scan_each], float max,
-                                              float (&e)[scan_each]) const {
-    const float anchor = max == -infinity<float> ? 0 : max;
-    float sum = 0;
-#pragma unroll
-    for (int k = 0; k < scan_each; ++k) {
-      e[k] = fast_exp2((x[k] - anchor) * scale_2);
-      sum += e[k];
-    }
-    return sum;
-  }
-  /// The same relative to their maximum, and the part that they are.
-  [[nodiscard]] __device__ scan_part part_of(const float (&x)[scan_each], float max,
-                                             float (&e)[scan_each]) const {
-    const float sum = exponentials(x, max, e);
-    if (max > -infinity<float> && max < infinity<float>) {
-      return {max, sum};
-    }
-    return max == -infinity<float> ? scan_part{max, 0.0F}
-                                   : scan_part{infinity<float>, max != max ? max : 1.0F};
-  }
-
-  /// log x, x from 2^-126 on, within 2^-22 and half a last place.
-  [[nodiscard]] __device__ static float log_of(float x) {
-    constexpr float ln2 = 0x1.62e430p-1F;
-    constexpr float bias = 0x1p23F + 127;
-    const std::uint32_t bits = __float_as_uint(x);
-    const float exponent = __uint_as_float(bits >> 23 | 0x4b000000U) - bias;
-    const float rest = __uint_as_float((bits & 0x7fffffU) | 0x3f800000U);
-    return fmaf(exponent, ln2, fast_log2(rest) * ln2);
-  }
-
-  /// Of a finite maximum and a sum relative to it.
-  [[nodiscard]] __device__ float logsumexp(float max, float sum) const {
-    const float high = scale * max;
-    return high + (fmaf(scale, max, -high) + log_of(sum));
-  }
-
-  /// A public state's maximum is scaled; |scale| >= 1 here, so that the quotient is a number.
-  [[nodiscard]] __device__ scan_carry carry_of(const max_sum<float>& given) const {
-    const auto state = core::scan_state<float>::of(given);
-    if (!state.is_ordinary()) {
-      return {state.is_empty() ? -infinity<float> : infinity<float>, state.sum};
-    }
-    const float max = given.max / scale;
-    const double lost =
-        static_cast<double>(given.max) - static_cast<double>(scale) * static_cast<double>(max);
-    return {max, static_cast<double>(given.sum) * exp(lost)};
-  }
-  [[nodiscard]] __device__ core::scan_state<float> state_of(float max, double sum) const {
-    if (max == infinity<float>) {
-      return {std::numeric_limits<double>::infinity(), 0, sum, 0};
-    }
-    if (max == -infinity<float>) {
-      return {};
-    }
-    return {static_cast<double>(scale) * static_cast<double>(max), 0, sum, 0};
-  }
-};
 
 /// The logsumexps of a thread's elements and those before.
 struct scan_results {
@@ -234,8 +91,8 @@ struct scan_of_warp {
   scan_part before;  ///< of the lanes before
   scan_part whole;   ///< and with the own
 
-  /// e: exponentials of x, whose maximum is `max`. Relative to that of the warp, where sums before
-  /// no lane are far below it: then they need no more than additions.
+  /// e: exponentials of x, whose maximum is `max`. Relative to that of the warp, where no lane's
+  /// sum before it is far below that: then sums need no more than additions.
   template <int lanes>
   __device__ static scan_of_warp of(const scan_arithmetic& how, const float (&x)[scan_each],
                                     float max, float (&e)[scan_each]) {

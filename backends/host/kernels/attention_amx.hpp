@@ -254,7 +254,7 @@ class amx_fold : attention_packing<attention_most_key_block> {
     const int rows = coming.groups * group;
     const int before = coming.at * group + row;
     for (std::int64_t j = count * before / rows; j < count * (before + 1) / rows; ++j) {
-      constexpr int line = 32;
+      constexpr int line = 32;  // elements
       for (int i = 0; i < given.dim; i += line) {
         prefetch_l2(key(coming.begin + j) + i);
       }

@@ -63,7 +63,7 @@ class attention_fold {
         packed_k(packed_q + padded_rows(rows) * attention_padded(rows.dim)),
         packed_v(packed_k + block * attention_padded(rows.dim)),
         scores(packed_v + block * attention_padded(rows.v_dim)),
-        factors(scores + padded_rows(rows) * block),
+        factors(scores + attention_row_block * block),
         maxima(static_cast<A*>(rows.max)),
         weighted(static_cast<A*>(rows.weighted)),
         exponential(frame{}) {}

@@ -465,11 +465,11 @@ inline constexpr int attention_padding = 16;
 constexpr std::int64_t attention_padded(std::int64_t n) {
   return (n + attention_padding - 1) / attention_padding * attention_padding;
 }
-/// Queries, a block of keys, one of values, scores, and two numbers a row.
+/// Queries and two numbers of each row, a row block's scores, a block of keys and one of values.
 constexpr std::int64_t attention_scratch_elements(std::int64_t rows, std::int64_t key_block,
                                                   std::int64_t dim, std::int64_t v_dim) {
-  return rows * (attention_padded(dim) + key_block + 2) +
-         key_block * (attention_padded(dim) + attention_padded(v_dim));
+  return rows * (attention_padded(dim) + 2) +
+         key_block * (attention_row_block + attention_padded(dim) + attention_padded(v_dim));
 }
 /// What a kernel works on at once.
 struct attention_blocks {
