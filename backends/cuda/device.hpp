@@ -37,6 +37,10 @@ inline constexpr int vectors_under_way = 16;
 /// The second argument of launch bounds for `blocks` blocks on a multiprocessor.
 constexpr int least_resident(int blocks) { return blocks; }
 
+/// Before functions that are called seldom: their code is not in their callers', nor are their
+/// registers.
+#define SOFTFOLD_OUT_OF_LINE __noinline__
+
 /// The value of lane (own ^ mask).
 template <class T>
 __device__ inline T shuffle_xor(T value, int mask) {

@@ -57,6 +57,7 @@
 ///   stages_rows                    whether short rows are put together before they are written
 ///   least_resident(blocks)         blocks that a kernel's registers should leave room for
 ///   forget_origin(variable)        the compiler no longer knows where a value came from
+///   SOFTFOLD_OUT_OF_LINE           before functions that are called seldom
 #pragma once
 
 #include "device.hpp"

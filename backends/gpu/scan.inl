@@ -11,7 +11,9 @@
 #include <core/real_types.hpp>
 #include <core/scan_state.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
@@ -171,10 +173,12 @@ void run_scan_by_block(executor& on, const core::scan_problem& p) {
   using rows_type = core::scan_rows<In, scan_step>;
   const auto how = scan_arithmetic::of(p.scale);
   const int spans = static_cast<int>(divide_up(p.x.cols, scan_span));
+  const int steps = p.x.cols > 0 ? static_cast<int>(divide_up(p.x.cols, scan_step)) : 1;
   // Blocks of a row each read it once, if they are enough for the device.
   const bool by_span = spans > 1 && p.x.rows < 2 * on.properties.multiprocessors;
   const std::int64_t parts = p.x.rows * spans;
   const scan_blocks blocks = {
+      .steps = steps,
       .spans = spans,
       .by_span = by_span,
       .carry_in = static_cast<const max_sum<float>*>(p.carry_in.data),
@@ -185,15 +189,26 @@ void run_scan_by_block(executor& on, const core::scan_problem& p) {
   const std::int64_t grid = by_span ? parts : p.x.rows;
   core::with_output<In>(p.lse.type, [&]<class Out>(Out) {
     with_lanes(on.properties.lanes, [&](auto lanes) {
+      const std::int64_t warps = divide_up(p.x.cols, std::int64_t{lanes()} * scan_each);
+      constexpr int most_warps = scan_threads / lanes();
+      const int threads_of_row =
+          lanes() * (warps < most_warps ? (warps > 1 ? static_cast<int>(warps) : 1) : most_warps);
       auto* const y = static_cast<Out*>(p.lse.data);
-      if (by_span) {
-        launch_grid(on.stream, scan_by_block<lanes(), true, In, In>, grid, scan_threads,
-                    rows_type::of(p), nullptr, 0, false, how, blocks);
-        launch_grid(on.stream, scan_spans, divide_up(p.x.rows, scan_threads), scan_threads,
-                    p.x.rows, how, blocks);
+      const auto launch_for = [&]<bool reverse>(std::bool_constant<reverse>) {
+        if (by_span) {
+          launch_grid(on.stream, scan_by_block<lanes(), true, reverse, In, In>, grid,
+                      threads_of_row, rows_type::of(p), nullptr, 0, false, how, blocks);
+          launch_grid(on.stream, scan_spans, divide_up(p.x.rows, scan_threads), scan_threads,
+                      p.x.rows, how, blocks);
+        }
+        launch_grid(on.stream, scan_by_block<lanes(), false, reverse, In, Out>, grid,
+                    threads_of_row, rows_type::of(p), y, p.lse.stride, p.exclusive, how, blocks);
+      };
+      if (p.reverse) {
+        launch_for(std::true_type());
+      } else {
+        launch_for(std::false_type());
       }
-      launch_grid(on.stream, scan_by_block<lanes(), false, In, Out>, grid, scan_threads,
-                  rows_type::of(p), y, p.lse.stride, p.exclusive, how, blocks);
     });
   });
 }

@@ -88,6 +88,9 @@ inline constexpr int vectors_under_way = 8;
 /// may be, as AMD's compiler weighs registers against wavefronts itself.
 constexpr int least_resident(int /*blocks*/) { return 1; }
 
+/// Before functions that are called seldom. A call would need a stack.
+#define SOFTFOLD_OUT_OF_LINE
+
 /// A bit for each lane.
 using lane_mask = std::uint64_t;
 __device__ inline int count(lane_mask lanes) { return __builtin_popcountll(lanes); }

@@ -161,6 +161,30 @@ TEST_SUITE("scan") {
     }
   }
 
+  TEST_CASE_TEMPLATE("rows that rise and fall as they go on", In, SOFTFOLD_TEST_INPUT_TYPES) {
+    // A GPU goes through a row in steps, and its sums are relative to what it has seen so far.
+    queue q;
+    constexpr std::int64_t cols = 35000;
+    const double infinity = std::numeric_limits<double>::infinity();
+    problem<In> p({.rows = 9, .cols = cols, .seed = 30});
+    for (std::int64_t c = 0; c < cols; ++c) {
+      const auto x = static_cast<double>(c);
+      p.x(0, c) = make<In>(std::floor(x / 1500) * 7);
+      p.x(1, c) = make<In>(std::floor(x / 1500) * -7);
+      p.x(2, c) = make<In>(c % 2500 == 2400 ? x / 1000 : 0);
+      p.x(3, c) = make<In>(c < 5000 ? -infinity : x / 500);
+      p.x(4, c) = make<In>(100);  // a carry is far below
+      p.x(5, c) = make<In>(-100);
+      p.x(6, c) = make<In>(c < 1000 ? -100 : 100);
+      p.x(7, c) = make<In>(x / 200);
+      p.x(8, c) = make<In>(c % 17 == 0 ? -30 : std::sin(x) * 3);
+    }
+    p.commit();
+    for (const scan_spec& how : all_scans) {
+      check_scan<In>(q, p, how);
+    }
+  }
+
   TEST_CASE_TEMPLATE("NaN and infinity from their columns on", In, SOFTFOLD_TEST_INPUT_TYPES) {
     queue q;
     problem<In> p({.rows = 4, .cols = 9000});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The arithmetic of a block's scan. Within a step sums are f32, relative to maxima that are not
+/// The arithmetic of a block's scan. Within a step sums are f32, relative to an anchor that is not
 /// scaled; what comes before a step has an f64 sum, since steps are many.
 #pragma once
 
@@ -9,6 +9,7 @@
 #include <gpu/state/scaling.hpp>
 
 #include <core/scan_state.hpp>
+#include <core/two_sum.hpp>
 
 #include <cstdint>
 #include <limits>
@@ -16,12 +17,19 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// Consecutive elements of a thread in a step; conditions of more than 8 have no room in AMD GPUs'
-/// scalar registers.
+/// Elements of a thread in a step; conditions of more than 8 have no room in AMD GPUs' scalar
+/// registers.
 constexpr int scan_each = has_max_over_warp ? 16 : 8;
 constexpr int scan_step = 2048;
 constexpr int scan_threads = scan_step / scan_each;
 constexpr int scan_span = 8 * scan_step;  ///< columns whose carry is summed by itself
+
+/// Far below the anchor an exponential's relative error is large: |t| u. Sums of such elements
+/// alone are made relative to another one, and an anchor is given up for an element far above it.
+constexpr float scan_least_sum = 0x1p-6F;
+constexpr float scan_most_above = 0x1p6F;
+
+__device__ inline bool is_finite(float x) { return x > -infinity<float> && x < infinity<float>; }
 
 /// a or b. By value: the conditional operator's variables would have to be in memory.
 __device__ inline float either(bool first, float a, float b) { return first ? a : b; }
@@ -35,7 +43,8 @@ struct scan_part {
 
 /// What comes before a step.
 struct scan_carry {
-  float max = -infinity<float>;
+  float max = -infinity<float>;      ///< what the sum is relative to
+  float largest = -infinity<float>;  ///< the elements' maximum, where a public state is wanted
   double sum = 0;
 };
 
@@ -49,15 +58,22 @@ __device__ inline float scan_maximum(const float (&x)[scan_each]) {
   return max;
 }
 
+SOFTFOLD_OUT_OF_LINE __device__ inline double wide_exp(float scale, float v, float max) {
+  return exp(static_cast<double>(scale) * (static_cast<double>(v) - static_cast<double>(max)));
+}
+
 struct scan_arithmetic {
-  float scale;    ///< above 0
-  float scale_2;  ///< times log2 e
+  float scale;        ///< above 0
+  float scale_2;      ///< times log2 e
+  float scale_2_low;  ///< what that lost
   element_map map;
 
   static scan_arithmetic of(double scale) {
     const scaling how = scaling::of(scale);
-    const auto factor = static_cast<float>(how.factor);
-    return {factor, static_cast<float>(how.factor * 1.4426950408889634), how.map};
+    const double scale_2 = how.factor * 1.4426950408889634;
+    const auto rounded = static_cast<float>(scale_2);
+    return {static_cast<float>(how.factor), rounded, static_cast<float>(scale_2 - rounded),
+            how.map};
   }
 
   /// Elements before they are scaled; infinite if their products are.
@@ -83,17 +99,14 @@ struct scan_arithmetic {
     return {either(b_is_larger, b.max, a.max),
             fmaf(either(b_is_larger, a.sum, b.sum), less, either(b_is_larger, b.sum, a.sum))};
   }
-  /// What comes before and the next of it. The sum before is scaled again and again, where maxima
-  /// rise: by f64. The next is so once.
+  /// The same by f64, for sums of many elements.
+  [[nodiscard]] __device__ double wide_ratio(float v, float max) const {
+    return v == max ? 1.0 : (v == -infinity<float> ? 0.0 : wide_exp(scale, v, max));
+  }
   [[nodiscard]] __device__ scan_carry combine(const scan_carry& a, const scan_carry& b) const {
-    if (!(b.max > a.max)) {
-      return {a.max, a.sum + b.sum * static_cast<double>(ratio(b.max, a.max))};
-    }
-    const double less = a.max == -infinity<float>
-                            ? 0.0
-                            : exp(static_cast<double>(scale) *
-                                  (static_cast<double>(a.max) - static_cast<double>(b.max)));
-    return {b.max, a.sum * less + b.sum};
+    const float max = either(b.max > a.max, b.max, a.max);
+    return {max, fmaxf(a.largest, b.largest),
+            a.sum * wide_ratio(a.max, max) + b.sum * wide_ratio(b.max, max)};
   }
 
   /// Exponentials of elements relative to `max`, which none is above; returns their sum.
@@ -107,6 +120,16 @@ struct scan_arithmetic {
       sum += e[k];
     }
     return sum;
+  }
+  /// One of an element that may be far below `max`, without what differences and products lose.
+  [[nodiscard]] __device__ float exponential(float x, float max) const {
+    constexpr float ln2 = 0x1.62e430p-1F;
+    const auto difference = core::two_sum<float>::of(x, -max);
+    const float product = difference.value * scale_2;
+    const float low = fmaf(difference.value, scale_2, -product) +
+                      fmaf(difference.value, scale_2_low, difference.lost * scale_2);
+    const float e = fast_exp2(product);
+    return x == -infinity<float> ? 0.0F : fmaf(e, low * ln2, e);
   }
   /// The same relative to their maximum, and the part that they are.
   [[nodiscard]] __device__ scan_part part_of(const float (&x)[scan_each], float max,
@@ -135,16 +158,48 @@ struct scan_arithmetic {
     return high + (fmaf(scale, max, -high) + log_of(sum));
   }
 
+  /// The same of many sums, which are multiplied by `unit` first.
+  struct near_sums {
+    float unit;  ///< a power of 2
+    float high;  ///< the logarithm of 1 / unit, and the maximum
+    float low;
+
+    [[nodiscard]] __device__ float logsumexp(float sum) const {
+      constexpr float ln2 = 0x1.62e430p-1F;
+      return high + fmaf(fast_log2(sum), ln2, low);
+    }
+  };
+  /// Of sums in [least, 4 least], where an error of log2 is absolute; from 2^-126 to 2^126.
+  [[nodiscard]] __device__ near_sums near(float max, float least) const {
+    constexpr float ln2_high =
+        0x1.62e4p-1F;  // of so few bits that products with exponents are exact
+    constexpr float ln2_low = 0x1.7f7d1cp-20F;
+    constexpr float bias = 0x1p23F + 127;
+    const std::uint32_t exponent = __float_as_uint(least) & 0x7f800000U;
+    const float n = __uint_as_float(exponent >> 23 | 0x4b000000U) - bias;
+    const float product = scale * max;
+    const auto high = core::two_sum<float>::of(product, n * ln2_high);
+    return {__uint_as_float(0x7f000000U - exponent), high.value,
+            fmaf(n, ln2_low, high.lost + fmaf(scale, max, -product))};
+  }
+
   /// A public state's maximum is scaled; |scale| >= 1 here, so that the quotient is a number.
   [[nodiscard]] __device__ scan_carry carry_of(const max_sum<float>& given) const {
     const auto state = core::scan_state<float>::of(given);
     if (!state.is_ordinary()) {
-      return {state.is_empty() ? -infinity<float> : infinity<float>, state.sum};
+      const float max = state.is_empty() ? -infinity<float> : infinity<float>;
+      return {max, max, state.sum};
     }
     const float max = given.max / scale;
     const double lost =
         static_cast<double>(given.max) - static_cast<double>(scale) * static_cast<double>(max);
-    return {max, static_cast<double>(given.sum) * exp(lost)};
+    return {max, max, static_cast<double>(given.sum) * exp(lost)};
+  }
+  [[nodiscard]] __device__ max_sum<float> public_of(const scan_carry& carry) const {
+    if (!is_finite(carry.max)) {
+      return state_of(carry.max, carry.sum).partial();
+    }
+    return state_of(carry.largest, carry.sum * wide_ratio(carry.max, carry.largest)).partial();
   }
   [[nodiscard]] __device__ core::scan_state<float> state_of(float max, double sum) const {
     if (max == infinity<float>) {

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// scan of many rows in f32 arithmetic: a block goes through its row once, in steps.
+/// scan of many rows in f32 arithmetic: a block goes through its row once, in steps. Exponentials
+/// are relative to an anchor, the maximum of the span's first step, so that sums over lanes, warps
+/// and steps are additions. A step that has an element far above it is scanned singly, and the
+/// anchor rises.
 #pragma once
 
 #include <gpu/group/combine.hpp>
-#include <gpu/row/vector_elements.hpp>
 #include <gpu/scan/arithmetic.hpp>
+#include <gpu/scan/row_pass.hpp>
+#include <gpu/scan/singly.hpp>
 #include <gpu/uninitialised.hpp>
 
 #include <core/scan_state.hpp>
@@ -16,200 +20,137 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// The logsumexps of a thread's elements and those before.
-struct scan_results {
-  float at[scan_each];
+/// What a block knows of its row before a step, each thread the same.
+struct scan_before {
+  scan_carry given;  ///< of what comes before the span
+  scan_carry own;    ///< of the span so far, relative to the anchor
+  float top;         ///< of both
+  float factor;      ///< of the span's sums, relative to `top`
+  double given_sum;  ///< relative to `top`
 
-  /// One by one: of elements far below a later one relative to the maximum so far, and of
-  /// infinities and NaN by the state that is for all elements.
-  __device__ void carefully(const scan_arithmetic& how, const float (&v)[scan_each],
-                            scan_part before, bool are_ordinary) {
-    using monoid = core::scan_monoid<float>;
-    auto state = how.state_of(before.max, static_cast<double>(before.sum));
-#pragma unroll 1
-    for (int k = 0; k < scan_each; ++k) {
-      float x = v[0];  // registers have no index
-#pragma unroll
-      for (int i = 1; i < scan_each; ++i) {
-        x = either(k == i, v[i], x);
-      }
-      float lse = -infinity<float>;
-      if (are_ordinary) {
-        before = how.combine(before, {x, x == -infinity<float> ? 0.0F : 1.0F});
-        if (before.max > -infinity<float>) {
-          lse = how.logsumexp(before.max, before.sum);
-        }
-      } else {
-        auto own = how.state_of(x, 1);
-        if (x != x) {
-          own = core::scan_state<float>::of_nan();
-        }
-        state = monoid::combine(state, own);
-        lse = state.logsumexp();
-      }
-#pragma unroll
-      for (int i = 0; i < scan_each; ++i) {
-        at[i] = either(k == i, lse, at[i]);
-      }
-    }
+  __device__ static scan_before of(const scan_arithmetic& how, const scan_carry& given) {
+    scan_before result;
+    result.given = given;
+    result.change(how, {});
+    return result;
   }
-
-  /// e: the elements' exponentials relative to `max`, at least their maximum. Whether they can be
-  /// computed so.
-  __device__ bool compute(const scan_arithmetic& how, const float (&e)[scan_each], float max,
-                          const scan_part& before) {
-    const float top = fmaxf(before.max, max);
-    const float factor = how.ratio(max, top);
-    float sum = fmaf(e[0], factor, before.sum * how.ratio(before.max, top));
-    // Far below the maximum an exponential's relative error is large: |t| u.
-    if (!(max < infinity<float> && before.max < infinity<float> && sum > 0x1p-6F)) {
-      return false;
-    }
-#pragma unroll
-    for (int k = 0; k < scan_each; ++k) {
-      at[k] = how.logsumexp(top, sum);
-      if (k + 1 < scan_each) {
-        sum = fmaf(e[k + 1], factor, sum);
-      }
-    }
-    return true;
+  __device__ void change(const scan_arithmetic& how, const scan_carry& changed) {
+    own = changed;
+    top = either(own.max > given.max, own.max, given.max);
+    factor = static_cast<float>(how.wide_ratio(own.max, top));
+    given_sum = given.sum * how.wide_ratio(given.max, top);
   }
-  /// The same of elements far below the warp's maximum.
-  __device__ void compute_alone(const scan_arithmetic& how, const float (&x)[scan_each],
-                                const scan_part& before) {
-    float e[scan_each];
-    const scan_part own = how.part_of(x, scan_maximum(x), e);
-    if (!compute(how, e, own.max, before)) {
-      carefully(how, x, before, own.max < infinity<float> && before.max < infinity<float>);
-    }
+  [[nodiscard]] __device__ float sum() const {
+    return static_cast<float>(given_sum + own.sum * static_cast<double>(factor));
+  }
+  /// What comes before the span may be far below the anchor, as elements before it may.
+  [[nodiscard]] __device__ scan_part part() const {
+    return own.sum == 0 ? scan_part{given.max, static_cast<float>(given.sum)}
+                        : scan_part{top, sum()};
   }
 };
 
-/// What a thread knows of its warp's elements.
-struct scan_of_warp {
-  float max;         ///< what its exponentials are relative to
-  scan_part before;  ///< of the lanes before
-  scan_part whole;   ///< and with the own
+/// Sums of a warp's exponentials.
+template <int lanes, int tiles>
+struct scan_sums {
+  float whole;  ///< infinite if an exponential is too large
+  float first_tile;
 
-  /// e: exponentials of x, whose maximum is `max`. Relative to that of the warp, where no lane's
-  /// sum before it is far below that: then sums need no more than additions.
-  template <int lanes>
-  __device__ static scan_of_warp of(const scan_arithmetic& how, const float (&x)[scan_each],
-                                    float max, float (&e)[scan_each]) {
+  /// Adds what the warp has before them to tiles' first exponentials.
+  __device__ static scan_sums of(float (&e)[scan_each]) {
+    constexpr int width = scan_each / tiles;
     auto lane = static_cast<int>(threadIdx.x) % lanes;
     forget_origin(lane);  // comparisons with it are made anew for each step
-    const float top = largest_over_lanes(max, lanes);
-    if (top < infinity<float>) {
-      float sum = how.exponentials(x, top, e);
+    scan_sums sums;
+    float own[tiles];
+    bool too_large = false;
 #pragma unroll
-      for (int distance = 1; distance < lanes; distance *= 2) {
-        const float other = shuffle(sum, lane - distance);
-        sum += lane >= distance ? other : 0.0F;
+    for (int t = 0; t < tiles; ++t) {
+      own[t] = e[t * width];
+#pragma unroll
+      for (int k = 1; k < width; ++k) {
+        own[t] += e[t * width + k];
       }
-      const float others = shuffle(sum, lane - 1);
-      if (ballot(lane > 0 && top > -infinity<float> && !(others > 0x1p-6F)) == 0) {
-        return {top, lane == 0 ? scan_part{} : scan_part{top, others}, {top, sum}};
-      }
+      too_large = too_large || !(own[t] <= scan_most_above);
     }
-    scan_part whole = how.part_of(x, max, e);
-    max = whole.max;
 #pragma unroll
     for (int distance = 1; distance < lanes; distance *= 2) {
-      const scan_part other = {shuffle(whole.max, lane - distance),
-                               shuffle(whole.sum, lane - distance)};
-      if (lane >= distance) {
-        whole = how.combine(other, whole);
-      }
-    }
-    const scan_part before = {shuffle(whole.max, lane - 1), shuffle(whole.sum, lane - 1)};
-    return {max, lane == 0 ? scan_part{} : before, whole};
-  }
-};
-
-template <class In, class Out>
-struct scan_row_pass {
-  const In* x;
-  Out* y;
-  std::int64_t cols;
-  float absent;  ///< what elements beyond the row count as; prepared, it is -infinity
-  bool reverse;
-  bool in_vectors;  ///< a thread's elements are whole vectors of x, as long as all are in the row
-
-  [[nodiscard]] __device__ std::int64_t column(std::int64_t i) const {
-    return reverse ? cols - 1 - i : i;
-  }
-  [[nodiscard]] __device__ bool whole(std::int64_t first) const {
-    return in_vectors && first + scan_each <= cols;
-  }
-
-  __device__ void load(std::int64_t first, float (&to)[scan_each]) const {
-    if (whole(first)) {
-      constexpr int width = vector_width<In>;
-      const In* const from = x + (reverse ? cols - scan_each - first : first);
 #pragma unroll
-      for (int i = 0; i < scan_each / width; ++i) {
-        const block16 vector = load_vector<false>(reinterpret_cast<const block16*>(from) + i);
-#pragma unroll
-        for (int k = 0; k < width; ++k) {
-          to[i * width + k] = element_of<In>(vector, k);
+      for (int t = 0; t < tiles; ++t) {
+        const float other = shuffle(own[t], lane - distance);
+        if (lane >= distance) {
+          own[t] += other;
         }
       }
-      if (reverse) {
+    }
+    sums.whole = 0;
 #pragma unroll
-        for (int k = 0; k < scan_each / 2; ++k) {
-          const float other = to[k];
-          to[k] = to[scan_each - 1 - k];
-          to[scan_each - 1 - k] = other;
-        }
+    for (int t = 0; t < tiles; ++t) {
+      const float others = shuffle(own[t], lane - 1);
+      e[t * width] += lane > 0 ? sums.whole + others : sums.whole;
+      sums.whole += shuffle(own[t], lanes - 1);
+      if (t == 0) {
+        sums.first_tile = sums.whole;
       }
-      return;
     }
-#pragma unroll
-    for (int k = 0; k < scan_each; ++k) {
-      to[k] = first + k < cols ? widen(x[column(first + k)]) : absent;
+    if (ballot(too_large) != 0) {
+      sums.whole = infinity<float>;
     }
+    return sums;
   }
 
-  __device__ void store(std::int64_t first, const scan_results& results) const {
-    constexpr int width = vector_width<Out>;
-    Out* const to = y + (reverse ? cols - scan_each - first : first);
-    if (whole(first) && reinterpret_cast<std::uintptr_t>(to) % vector_bytes == 0) {
+  /// The logsumexps, of `log`. `factor`: of the exponentials, but not of what comes before the
+  /// step.
+  template <class Log>
+  __device__ static void compute(const float (&e)[scan_each], float factor, float warps_before,
+                                 float steps_before, const Log& log, scan_results& results) {
+    constexpr int width = scan_each / tiles;
 #pragma unroll
-      for (int i = 0; i < scan_each / width; ++i) {
-        block16 vector{};
+    for (int t = 0; t < tiles; ++t) {
+      float sum = steps_before;
 #pragma unroll
-        for (int k = 0; k < width; ++k) {
-          const int at = i * width + k;
-          set_element(vector, k,
-                      Out(either(reverse, results.at[scan_each - 1 - at], results.at[at])));
-        }
-        store_vector(reinterpret_cast<block16*>(to) + i, vector);
-      }
-      return;
-    }
-#pragma unroll
-    for (int k = 0; k < scan_each; ++k) {
-      if (first + k < cols) {
-        y[column(first + k)] = Out(results.at[k]);
+      for (int k = 0; k < width; ++k) {
+        const float next = e[t * width + k];
+        sum = fmaf(k == 0 ? next + warps_before : next, factor, sum);
+        results.at[t * width + k] = log(sum);
       }
     }
   }
 };
 
-/// What a block's threads share, for two steps in turn.
+/// Results one element later; `last` is the one before the warp's first.
+template <int lanes, int tiles>
+__device__ inline void shift_results(float last, scan_results& results) {
+  constexpr int width = scan_each / tiles;
+  auto lane = static_cast<int>(threadIdx.x) % lanes;
+  forget_origin(lane);
+#pragma unroll
+  for (int t = 0; t < tiles; ++t) {
+    const float own = results.at[t * width + width - 1];
+    const float other = shuffle(own, lane - 1);
+#pragma unroll
+    for (int k = width - 1; k > 0; --k) {
+      results.at[t * width + k] = results.at[t * width + k - 1];
+    }
+    results.at[t * width] = lane > 0 ? other : last;
+    last = shuffle(own, lanes - 1);
+  }
+}
+
+/// What a block's warps share, for two steps in turn.
 struct scan_block_memory {
   static constexpr int most_warps = scan_threads / 32;
-  scan_part warps[2][most_warps];
-  float ends[2][scan_threads];
-  float carry_max[2];
-  double carry_sum[2];
-  scan_carry spans_before;  ///< the last thread's: what comes before the span
-  scan_carry own_span;      ///< and the span's own
+  float sums[2][most_warps];
+  scan_part parts[2][most_warps];
+  float ends[2][most_warps];
+  float anchors[most_warps];
+  float maxima[most_warps];
 };
 
 /// Which columns of which rows blocks scan, and what they know of those before.
 struct scan_blocks {
-  int spans;                       ///< of a row
+  int steps;                       ///< of a row
+  int spans;                       ///< the same
   bool by_span;                    ///< a block has one, else the row
   const max_sum<float>* carry_in;  ///< of the rows, or null
   max_sum<float>* carry_out;
@@ -224,126 +165,211 @@ struct scan_blocks {
 };
 
 /// `folds`: only what the spans carry is wanted.
-template <int lanes, bool folds, class In, class Out>
-__global__ void __launch_bounds__(scan_threads, least_resident(scan_each == 8 ? 4 : 5))
+template <int lanes, bool folds, bool reverse, class In, class Out>
+__global__ void __launch_bounds__(scan_threads, least_resident(sizeof(In) == 4 ? 4 : 5))
     scan_by_block(const core::scan_rows<In, scan_step> rows, Out* y, std::int64_t y_stride,
                   bool exclusive, const scan_arithmetic how, const scan_blocks blocks) {
   if constexpr (!target_has_lanes<lanes>) {
     return stop_wrong_lanes();
   }
+  using pass_type = scan_row_pass<lanes, reverse, In, Out>;
+  constexpr int tiles = pass_type::tiles;
+  using sums_type = scan_sums<lanes, tiles>;
+  constexpr int most_warps = scan_threads / lanes;
   __shared__ uninitialised<scan_block_memory> shared;
   scan_block_memory& memory = shared.get();
-  const auto thread = static_cast<int>(threadIdx.x);
-  const int lane = thread % lanes;
-  const int warp = thread / lanes;
-  const std::int64_t row =
-      blocks.by_span ? blockIdx.x / static_cast<unsigned>(blocks.spans) : std::int64_t{blockIdx.x};
-  const std::int64_t span =
-      blocks.by_span ? blockIdx.x % static_cast<unsigned>(blocks.spans) : std::int64_t{0};
-  const std::int64_t start = span * scan_span;
-  const std::int64_t end =
-      blocks.by_span && start + scan_span < rows.cols ? start + scan_span : rows.cols;
-  const In* const x = rows.x + row * rows.stride;
-  const bool begins = reinterpret_cast<std::uintptr_t>(x) % vector_bytes == 0;
-  const scan_row_pass<In, Out> pass = {
-      x,
-      y + row * y_stride,
-      rows.cols,
-      how.map == element_map::negate ? infinity<float> : -infinity<float>,
-      rows.reverse,
-      begins && (!rows.reverse || rows.cols % vector_width<In> == 0)};
-  int turn = 0;
-  float before_all = -infinity<float>;  // thread 0: the result before the step's first
-  if (thread == 0 || thread == scan_threads - 1) {
-    scan_carry given;
-    if constexpr (!folds) {
-      if (blocks.by_span) {
-        given = blocks.carries[blockIdx.x];
-      } else {
-        given = blocks.given(how, row);
-      }
-    }
-    if (thread == 0) {
-      memory.carry_max[0] = given.max;
-      memory.carry_sum[0] = given.sum;
-      before_all = how.state_of(given.max, given.sum).logsumexp();
-    } else {
-      memory.spans_before = given;
-      memory.own_span = {};
-    }
+  const int lane = static_cast<int>(threadIdx.x) % lanes;
+  const int warp = static_cast<int>(threadIdx.x) / lanes;
+  const int warps = static_cast<int>(blockDim.x) / lanes;
+  std::int64_t row = blockIdx.x;
+  std::int64_t start = 0;
+  int steps = blocks.steps;
+  int ends_row = steps - 1;  // the number of the step that does
+  if (blocks.by_span) {
+    constexpr int of_span = scan_span / scan_step;
+    const auto span = static_cast<int>(blockIdx.x % static_cast<unsigned>(blocks.spans));
+    row = blockIdx.x / static_cast<unsigned>(blocks.spans);
+    start = std::int64_t{span} * scan_span;
+    ends_row -= span * of_span;
+    steps = ends_row < of_span ? ends_row + 1 : of_span;
   }
-  float next[scan_each];
-  pass.load(start + std::int64_t{thread} * scan_each, next);
-  for (std::int64_t begin = start; begin < end; begin += scan_step, turn ^= 1) {
-    const std::int64_t first = begin + std::int64_t{thread} * scan_each;
-    how.prepare(next);
-    float e[scan_each];
-    const auto of_warp = scan_of_warp::of<lanes>(how, next, scan_maximum(next), e);
-    if (begin + scan_step < end) {
-      pass.load(first + scan_step, next);
-    }
-    if (lane == lanes - 1) {
-      memory.warps[turn][warp] = of_warp.whole;
+  const int step = warps * pass_type::of_warp;
+  const std::int64_t first = start + warp * pass_type::of_warp;
+  const auto tail = static_cast<int>(rows.cols - first - std::int64_t{ends_row} * step);
+  const auto left_in = [&](int i) {
+    return i < ends_row || tail > pass_type::of_warp ? pass_type::of_warp : tail;
+  };
+  auto pass =
+      pass_type::of(rows.x + row * rows.stride, y + row * y_stride, rows.cols, first, left_in(0),
+                    In(how.map == element_map::negate ? infinity<float> : -infinity<float>));
+  auto next = pass.load();
+  const auto over_block = [&](float value, float(&of_warps)[scan_block_memory::most_warps]) {
+    value = largest_over_lanes(value, lanes);
+    if (lane == 0) {
+      of_warps[warp] = value;
     }
     __syncthreads();
-    scan_part warps_before;
-    for (int i = 0; i < warp; ++i) {
-      warps_before = how.combine(warps_before, memory.warps[turn][i]);
+#pragma unroll 1
+    for (int i = 0; i < warps; ++i) {
+      value = max_or_nan(value, of_warps[i]);
     }
-    if (thread == scan_threads - 1) {
-      const scan_part all = how.combine(warps_before, of_warp.whole);
-      memory.own_span =
-          how.combine(memory.own_span, scan_carry{all.max, static_cast<double>(all.sum)});
+    return value;
+  };
+  scan_carry given;
+  if constexpr (!folds) {
+    given = blocks.by_span ? blocks.carries[blockIdx.x] : blocks.given(how, row);
+  }
+  auto before = scan_before::of(how, given);
+  float last = -infinity<float>;  // the result before the step's first
+  if (!folds && exclusive) {
+    last = how.state_of(given.max, given.sum).logsumexp();
+  }
+  if (warp == 0 && lane < most_warps && lane >= warps) {
+    memory.sums[0][lane] = 0;
+    memory.sums[1][lane] = 0;
+  }
+  const bool wants_largest = blocks.carry_out != nullptr;
+  float largest = -infinity<float>;
+  for (int i = 0; i < steps; ++i) {
+    const int turn = i % 2;
+    float e[scan_each];
+    pass_type::elements(next, e);
+    how.prepare(e);
+    if (i + 1 < steps) {
+      auto ahead = pass;
+      ahead.advance(step, left_in(i + 1));
+      next = ahead.load();
+    }
+    if (wants_largest || before.own.max == -infinity<float>) {
+      const float of_step = scan_maximum(e);
+      largest = max_or_nan(largest, of_step);
+      if (before.own.max == -infinity<float>) {
+        const float anchor = over_block(of_step, memory.anchors);
+        if (is_finite(anchor)) {
+          before.change(how, {anchor, anchor, 0});
+        }
+      }
+    }
+    bool has_anchor = is_finite(before.own.max);
+    sums_type sums;
+    float all = 0;  // of the step
+    float warps_before = 0;
+    if (has_anchor) {
+      static_cast<void>(how.exponentials(e, before.own.max, e));
+      sums = sums_type::of(e);
+      if (lane == 0) {
+        memory.sums[turn][warp] = sums.whole;
+      }
+      __syncthreads();
+#pragma unroll
+      for (int w = 0; w < most_warps; ++w) {
+        warps_before = either(w == warp, all, warps_before);
+        all += memory.sums[turn][w];
+      }
+      // Sums of the warps before are inexact if all is far below the anchor.
+      const bool is_far_below =
+          warps > 1 && !(before.own.sum > 0 || memory.sums[turn][0] > scan_least_sum);
+      has_anchor = all < infinity<float> && !is_far_below;
+    }
+    scan_results results;
+    bool in_tiles = false;
+    if (has_anchor) {
+      if constexpr (!folds) {
+        const float steps_before = before.sum();
+        const float least = fmaf(warps_before, before.factor, steps_before);
+        const float most = fmaf(warps_before + sums.whole, before.factor, steps_before);
+        const float until_first = fmaf(shuffle(e[0], 0), before.factor, least);
+        const float lowest = warp == 0 && before.factor == 1 ? 0x1p-100F : scan_least_sum;
+        in_tiles = before.top < infinity<float> && until_first > lowest &&
+                   fmaf(sums.first_tile, before.factor, least) > scan_least_sum;
+        if (in_tiles && least > scan_least_sum && most < 3.5F * least && most < 0x1p100F) {
+          const auto logs = how.near(before.top, least);
+          sums_type::compute(
+              e, before.factor * logs.unit, warps_before, steps_before * logs.unit,
+              [&](float sum) { return logs.logsumexp(sum); }, results);
+        } else if (in_tiles) {
+          sums_type::compute(
+              e, before.factor, warps_before, steps_before,
+              [&](float sum) { return how.logsumexp(before.top, sum); }, results);
+          if (!(until_first > scan_least_sum)) {
+            const auto first = scan_first_tile<lanes>(how, pass, before.top, steps_before);
+#pragma unroll
+            for (int k = 0; k < pass_type::width; ++k) {
+              results.at[k] = first.at[k];
+            }
+          }
+        } else {
+          scan_part until_warp = before.part();
+          if (warp > 0) {
+            until_warp = how.combine(until_warp, {before.own.max, warps_before});
+          }
+          results = scan_singly<lanes>(how, pass, until_warp).logs;
+        }
+      }
+      before.own.sum += static_cast<double>(all);
+    } else {
+      const scan_part of_warp = scan_singly<lanes>(how, pass, {}).whole;
+      if (lane == 0) {
+        memory.parts[turn][warp] = of_warp;
+      }
+      __syncthreads();
+      scan_part of_step;
+      scan_part until_warp = before.part();
+#pragma unroll 1
+      for (int w = 0; w < warps; ++w) {
+        const scan_part part = memory.parts[turn][w];
+        of_step = how.combine(of_step, part);
+        if (w < warp) {
+          until_warp = how.combine(until_warp, part);
+        }
+      }
+      if constexpr (!folds) {
+        results = scan_singly<lanes>(how, pass, until_warp).logs;
+      }
+      before.change(how, how.combine(before.own, scan_carry{of_step.max, of_step.max,
+                                                            static_cast<double>(of_step.sum)}));
+    }
+    const bool ends_span = warps == most_warps && (i + 1) % (scan_span / scan_step) == 0;
+    if (ends_span) {
+      before = scan_before::of(how, how.combine(before.given, before.own));
+      // The next span begins with this state, so that exclusive results are the same numbers.
+      if (!folds && threadIdx.x == blockDim.x - 1 && pass.left == pass_type::of_warp) {
+        results.at[scan_each - 1] = how.state_of(before.given.max, before.given.sum).logsumexp();
+      }
     }
     if constexpr (!folds) {
-      const scan_part carried = {memory.carry_max[turn],
-                                 static_cast<float>(memory.carry_sum[turn])};
-      const scan_part before = how.combine(how.combine(carried, warps_before), of_warp.before);
-      scan_results results;
-      if (!results.compute(how, e, of_warp.max, before)) {
-        pass.load(first, e);
-        how.prepare(e);
-        results.compute_alone(how, e, before);
-      }
-      if (thread == scan_threads - 1) {
-        const scan_carry after = how.combine(memory.spans_before, memory.own_span);
-        memory.carry_max[turn ^ 1] = after.max;
-        memory.carry_sum[turn ^ 1] = after.sum;
-        if ((begin + scan_step) % scan_span == 0) {
-          // The next span begins with this state, so that exclusive results are the same numbers.
-          if (begin + scan_step <= rows.cols) {
-            results.at[scan_each - 1] = how.state_of(after.max, after.sum).logsumexp();
-          }
-          memory.spans_before = after;
-          memory.own_span = {};
-        }
-      }
       if (exclusive) {
-        memory.ends[turn][thread] = results.at[scan_each - 1];
+        if (lane == lanes - 1) {
+          memory.ends[turn][warp] = results.at[scan_each - 1];
+        }
         __syncthreads();
-        float last = before_all;
-        if (thread > 0) {
-          last = memory.ends[turn][thread - 1];
-        }
-        if (thread == 0) {
-          before_all = memory.ends[turn][scan_threads - 1];
-        }
-#pragma unroll
-        for (int k = 0; k < scan_each; ++k) {
-          const float own_last = results.at[k];
-          results.at[k] = last;
-          last = own_last;
+        const float before_warp = warp == 0 ? last : memory.ends[turn][warp - 1];
+        last = memory.ends[turn][warps - 1];
+        if (in_tiles) {
+          shift_results<lanes, tiles>(before_warp, results);
+        } else {
+          shift_results<lanes, 1>(before_warp, results);
         }
       }
-      pass.store(first, results);
+      if (in_tiles) {
+        pass.store(results);
+      } else {
+        pass.store_singly(results);
+      }
     }
+    pass.advance(step, left_in(i + 1));
   }
-  if (thread == scan_threads - 1) {
-    if (folds) {
-      blocks.carries[blockIdx.x] = memory.own_span;
-    } else if (!blocks.by_span && blocks.carry_out != nullptr) {
-      const scan_carry all = how.combine(memory.spans_before, memory.own_span);
-      blocks.carry_out[row] = how.state_of(all.max, all.sum).partial();
+  if (folds || (blocks.carry_out != nullptr && !blocks.by_span)) {
+    scan_carry all = how.combine(before.given, before.own);
+    if (wants_largest) {
+      all.largest = fmaxf(given.largest, over_block(largest, memory.maxima));
+    }
+    if (threadIdx.x == 0) {
+      if constexpr (folds) {
+        blocks.carries[blockIdx.x] = all;
+      } else {
+        blocks.carry_out[row] = how.public_of(all);
+      }
     }
   }
 }
@@ -363,7 +389,7 @@ __global__ void __launch_bounds__(scan_threads)
     before = how.combine(before, own);
   }
   if (blocks.carry_out != nullptr) {
-    blocks.carry_out[row] = how.state_of(before.max, before.sum).partial();
+    blocks.carry_out[row] = how.public_of(before);
   }
 }
 
