@@ -517,6 +517,18 @@ TEST_CASE_TEMPLATE("gradients have the definition's bits", Io, SOFTFOLD_TEST_IO_
       zeros.x.upload();
       check_gradient<Io>(q, corner, zeros, log, 1);
     }
+    // Products that f64 has, but not f32: of bf16 and f32.
+    problem<In> small({.rows = 2, .cols = 300, .seed = 7});
+    problem<In> least({.rows = 2, .cols = 300, .seed = 8});
+    for (std::int64_t c = 0; c < 300; ++c) {
+      small.x(0, c) = make<In>(std::ldexp(128.0 + static_cast<double>(c * 5 % 128), -17));
+      least.x(0, c) = make<In>(std::ldexp(static_cast<double>(1 + c * 7 % 61), -133));
+      small.x(1, c) = make<In>(std::ldexp(1.0, c == 9 ? 100 : -1));
+      least.x(1, c) = make<In>(std::ldexp(1.0, c == 9 ? 30 : -2));
+    }
+    small.x.upload();
+    least.x.upload();
+    check_gradient<Io>(q, small, least, log, 1);
   }
   CHECK(compared > 500000);
 }

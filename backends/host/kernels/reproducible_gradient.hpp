@@ -3,7 +3,11 @@
 /// The gradients as core/reproducible.hpp has them: sums of tiles in f64, and the map.
 #pragma once
 
+#include <backends/host/kernels/gradient.hpp>
 #include <backends/host/kernels/reproducible.hpp>
+#ifdef __AVX512BW__
+#include <backends/host/kernels/packets_avx512.hpp>
+#endif
 
 #include <algorithm>
 #include <bit>
@@ -92,13 +96,20 @@ struct reproducible_gradient {
       const std::int64_t left = n - std::int64_t{b} * step;
       const T* const from_y = y + b * step;
       const T* const from_dy = dy + b * step;
-      if constexpr (sizeof(T) == sizeof(A)) {
-        if (left >= step) [[likely]] {
+      if (left >= step) [[likely]] {
+        if constexpr (sizeof(T) == sizeof(A)) {
           prefetch_ahead(from_y);
           prefetch_ahead(from_dy);
           sums[b] = sums_of_block(from_y, from_dy);
           continue;
         }
+#ifdef __AVX512BW__
+        if constexpr (sizeof(T) == 2) {
+          if (sums_of_packets<!log>(from_y, from_dy, sums[b])) [[likely]] {
+            continue;
+          }
+        }
+#endif
       }
       alignas(64) A of_y[room];
       alignas(64) A of_dy[room];
@@ -212,6 +223,13 @@ struct reproducible_gradient {
     const V high(log ? -row.high : row.high);
     const V low(log ? -row.low : row.low);
     const V scale(row.scale);
+    if constexpr (!log) {
+      if (row.scale == 1 && softmax_gradient<T>::stays_finite(row.high)) {  // as in map_row there
+        map_source(from, n, dx, stream,
+                   [&](const typename two_rows<T>::pair& v) { return v.a * ((v.b - high) - low); });
+        return;
+      }
+    }
     const V nan(static_cast<A>(__builtin_nanf("")));
     [[maybe_unused]] const V greatest(std::numeric_limits<A>::max());
     map_source(from, n, dx, stream, [&](const typename two_rows<T>::pair& v) {
