@@ -27,6 +27,14 @@ void check_first(cudaError_t code, const char* what) {
   check(code, what);
 }
 
+/// What memory moves in a clock of the multiprocessors, for each of them.
+int bytes_a_clock(int device, int multiprocessors) {
+  const double bits = attribute(cudaDevAttrGlobalMemoryBusWidth, device);
+  const double transfers = 2.0 * attribute(cudaDevAttrMemoryClockRate, device);  // in a millisecond
+  const double clocks = attribute(cudaDevAttrClockRate, device);                 // the same
+  return clocks > 0 ? static_cast<int>(bits / 8 * transfers / (clocks * multiprocessors)) : 0;
+}
+
 }  // namespace
 
 int device() {
@@ -54,6 +62,7 @@ device_properties properties(int device) {
           .copies_in_bulk = hopper,
           .shared_bytes = p.sharedMemPerBlockOptin,
           .l2_bytes = static_cast<std::size_t>(p.l2CacheSize),
+          .bytes_a_clock = bytes_a_clock(device, p.multiProcessorCount),
           .reads_host_memory = attribute(cudaDevAttrPageableMemoryAccess, device) != 0};
 }
 

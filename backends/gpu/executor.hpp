@@ -73,7 +73,8 @@ struct executor {
             properties.runs_together,
             properties.copies_in_bulk,
             static_cast<std::int64_t>(properties.shared_bytes),
-            static_cast<std::int64_t>(properties.cache_bytes)};
+            static_cast<std::int64_t>(properties.cache_bytes),
+            properties.bytes_a_clock};
   }
   /// Throws error(invalid_argument) if the argument's memory is the host's and the device cannot
   /// read it.

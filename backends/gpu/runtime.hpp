@@ -27,6 +27,7 @@ struct device_properties {
   std::size_t shared_bytes = 0;  ///< of shared memory, at most, that a block can have
   std::size_t l2_bytes = 0;
   std::size_t cache_bytes = 0;     ///< see device_limits
+  int bytes_a_clock = 0;           ///< see device_limits
   bool reads_host_memory = false;  ///< kernels can follow any pointer of the host
 };
 

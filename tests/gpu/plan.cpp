@@ -127,6 +127,25 @@ TEST_CASE("two matrices side by side") {
   CHECK(plan_map(f32, without_clusters).kind == row_plan_kind::chunks);
 }
 
+TEST_CASE("blocks hold longer rows where memory is quick, and clusters longer ones") {
+  device_limits quick = with_clusters;
+  quick.bytes_a_clock = 18;
+  const auto kind = [](const device_limits& device, std::int64_t vectors, int bytes) {
+    return plan_map({vectors * vector_bytes / bytes, bytes}, device).kind;
+  };
+  for (const int bytes : {2, 4}) {
+    CHECK(kind(with_clusters, 1024, bytes) == row_plan_kind::cluster);
+    CHECK(kind(quick, 1024, bytes) == row_plan_kind::block);
+    CHECK(kind(quick, 1536, bytes) == row_plan_kind::block);
+    CHECK(kind(quick, 1538, bytes) == row_plan_kind::cluster);
+    CHECK(kind(quick, 3200, bytes) == row_plan_kind::cluster);
+    CHECK(kind(quick, 3202, bytes) == row_plan_kind::chunks);
+    CHECK(kind(with_clusters, 3200, bytes) == row_plan_kind::chunks);
+  }
+  const row_shape gradient{4096, 2, 32, 2};
+  CHECK(plan_map(gradient, quick) == plan_map(gradient, with_clusters));
+}
+
 TEST_CASE("a cluster's blocks hold chunks of two matrices, one each or a few") {
   device_limits device = with_clusters;
   device.runs_together = true;

@@ -40,6 +40,9 @@ struct cluster_rule {
 constexpr cluster_rule cluster_rules[] = {  // of one matrix, of two
     {832, 2560},
     {512, std::numeric_limits<std::int64_t>::max()}};
+/// Of one matrix, where memory is so quick that clusters' waiting shows, and how quick that is.
+constexpr cluster_rule quick_memory_rule = {1537, 3200};
+constexpr int quick_memory = 16;  ///< bytes a clock
 /// What a test can have shared so.
 constexpr std::int64_t least_shared = 512;
 
@@ -163,7 +166,9 @@ row_plan plan_map(const row_shape& shape, const device_limits& device, plan_name
   if (rule != nullptr) {
     return in_lanes(*rule);
   }
-  const cluster_rule& cluster = cluster_rules[shape.matrices - 1];
+  const cluster_rule& cluster = shape.matrices == 1 && device.bytes_a_clock >= quick_memory
+                                    ? quick_memory_rule
+                                    : cluster_rules[shape.matrices - 1];
   if (cluster_has_room && vectors >= cluster.least && vectors <= cluster.most &&
       !(wide && block_has_room)) {
     return in_cluster(vectors, shape.matrices, device);

@@ -50,6 +50,7 @@ struct device_limits {
   bool copies_in_bulk = false;        ///< to shared memory, while warps do other things
   std::int64_t shared_bytes = 65536;  ///< of shared memory, at most, that a block can have
   std::int64_t cache_bytes = 0;       ///< of a cache that keeps rows for a second read; 0: none
+  int bytes_a_clock = 0;              ///< that memory moves, for each multiprocessor; 0: unknown
 };
 
 /// A row of `cols` elements of `element_bytes`; every row starts at a multiple of `alignment`
