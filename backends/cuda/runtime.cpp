@@ -27,12 +27,19 @@ void check_first(cudaError_t code, const char* what) {
   check(code, what);
 }
 
-/// What memory moves in a clock of the multiprocessors, for each of them.
+/// What memory moves in a clock of the multiprocessors, for each of them; 0 where it is not told.
 int bytes_a_clock(int device, int multiprocessors) {
-  const double bits = attribute(cudaDevAttrGlobalMemoryBusWidth, device);
-  const double transfers = 2.0 * attribute(cudaDevAttrMemoryClockRate, device);  // in a millisecond
-  const double clocks = attribute(cudaDevAttrClockRate, device);                 // the same
-  return clocks > 0 ? static_cast<int>(bits / 8 * transfers / (clocks * multiprocessors)) : 0;
+  int bits = 0;
+  int cycles = 0;  // of the memory, in a millisecond; it moves the bus's width twice in each
+  int clocks = 0;  // the same of the multiprocessors
+  if (cudaDeviceGetAttribute(&bits, cudaDevAttrGlobalMemoryBusWidth, device) != cudaSuccess ||
+      cudaDeviceGetAttribute(&cycles, cudaDevAttrMemoryClockRate, device) != cudaSuccess ||
+      cudaDeviceGetAttribute(&clocks, cudaDevAttrClockRate, device) != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());
+    return 0;
+  }
+  return clocks > 0 ? static_cast<int>(bits / 8 * 2.0 * cycles / (1.0 * clocks * multiprocessors))
+                    : 0;
 }
 
 }  // namespace

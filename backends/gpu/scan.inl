@@ -11,6 +11,7 @@
 #include <core/real_types.hpp>
 #include <core/scan_state.hpp>
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -162,10 +163,16 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-/// Whether the steps' arithmetic is for a problem. A carry's maximum is divided by the scale there.
+/// Whether the steps' arithmetic is for a problem: differences are made before they are scaled, and
+/// a carry's maximum is divided by the scale.
 bool goes_by_block(const core::scan_problem& p) {
   const double scale = p.scale < 0 ? -p.scale : p.scale;
-  return p.x.type != dtype::f64 && (p.carry_in.data == nullptr || scale == 0 || scale >= 1);
+  if (p.x.type == dtype::f64 || scale > 0x1p100 || (scale > 0 && scale < 0x1p-100)) {
+    return false;
+  }
+  int exponent = 0;
+  const bool is_power_of_2 = std::frexp(scale, &exponent) == 0.5;
+  return p.carry_in.data == nullptr || scale == 0 || (scale >= 1 && is_power_of_2);
 }
 
 template <class In>

@@ -166,7 +166,7 @@ TEST_SUITE("scan") {
     queue q;
     constexpr std::int64_t cols = 35000;
     const double infinity = std::numeric_limits<double>::infinity();
-    problem<In> p({.rows = 9, .cols = cols, .seed = 30});
+    problem<In> p({.rows = 11, .cols = cols, .seed = 30});
     for (std::int64_t c = 0; c < cols; ++c) {
       const auto x = static_cast<double>(c);
       p.x(0, c) = make<In>(std::floor(x / 1500) * 7);
@@ -178,6 +178,11 @@ TEST_SUITE("scan") {
       p.x(6, c) = make<In>(c < 1000 ? -100 : 100);
       p.x(7, c) = make<In>(x / 200);
       p.x(8, c) = make<In>(c % 17 == 0 ? -30 : std::sin(x) * 3);
+      // What masks write, and elements of which so many are not nothing beside the first.
+      p.x(9, c) = c % 40 == 1   ? std::numeric_limits<In>::lowest()
+                  : c % 40 == 0 ? make<In>(-5)
+                                : make<In>(x / 100);
+      p.x(10, c) = make<In>(c == 0 ? 0 : c == 255 ? 69 : c < 255 ? -18.5 : 1);
     }
     p.commit();
     for (const scan_spec& how : all_scans) {
@@ -227,10 +232,75 @@ TEST_SUITE("scan") {
     }
   }
 
+  TEST_CASE_TEMPLATE("sums before a peak", In, SOFTFOLD_TEST_INPUT_TYPES) {
+    // Alike, so that the errors of their exponentials are, too.
+    struct peak {
+      std::int64_t cols;
+      double low;
+      double high;
+      double scale;
+    };
+    constexpr peak peaks[] = {{278, -2.92120361, 2.64107394, 1.61327791},
+                              {149, -3.47223878, 2.9820323, 1.39240098},
+                              {6144, -11.7010431, 5.17630577, 0.75693959},
+                              {65536, -6.95637846, 2.88667393, 1.47448301},
+                              {6144, -8.1, 4.2, 1},
+                              {600, -5.3, 3.6, 1}};
+    queue q;
+    for (const peak& of : peaks) {
+      problem<In> p({.rows = 1, .cols = of.cols, .scale = of.scale});
+      for (std::int64_t c = 0; c < of.cols; ++c) {
+        p.x(0, c) = make<In>(c + 1 < of.cols ? of.low : of.high);
+      }
+      p.commit();
+      check_scan<In>(q, p, {});
+    }
+  }
+
+  TEST_CASE("carries and scales of any size") {
+    queue q;
+    for (const double scale : {3.0, 0x1.19999ap+0, 0x1p-126, 0x1.8p-110, 0x1p100}) {
+      problem<float> p({.rows = 2, .cols = 40, .scale = scale});
+      for (std::int64_t c = 0; c < 40; ++c) {
+        p.x(0, c) = scale < 1 ? (c % 4 == 0 ? 3e38F : -3e38F) : static_cast<float>(c) * 1e9F;
+        p.x(1, c) = scale < 1 ? 1e38F : -static_cast<float>(c) * 1e9F;
+      }
+      p.commit();
+      check_scan<float>(q, p, {});
+      for (const float max : {5e9F, 3e10F, -5e9F}) {
+        const max_sum<float> of_row = {max, 1};
+        const std::vector<max_sum<float>> before(2, of_row);
+        states<float> carry_in{std::span<const max_sum<float>>(before)};
+        states<float> carry_out(2);
+        matrix<float> y({2, 40, 0, 0}, role::output);
+        matrix<float> whole({2, 1, 0, 0}, role::output);
+        scan(q, p.x.view(), y.view(),
+             {.scale = scale, .carry_in = carry_in.ref(), .carry_out = carry_out.ref()});
+        logsumexp(q, const_partials_ref(carry_out.ref()), whole.vector());
+        q.wait();
+        y.download();
+        whole.download();
+        for (std::int64_t r = 0; r < 2; ++r) {
+          const std::vector<double> exact =
+              reference::scan(p.rows[static_cast<std::size_t>(r)].elements(), scale,
+                              max_sum<double>{static_cast<double>(max), 1});
+          for (std::int64_t c = 0; c < 40; ++c) {
+            INFO("scale " << scale << ", carry " << max << ", row " << r << ", column " << c << ": "
+                          << y(r, c) << ", exact " << exact[static_cast<std::size_t>(c + 1)]);
+            CHECK(is_right<float>(y(r, c), exact[static_cast<std::size_t>(c + 1)], 40, true));
+          }
+          INFO("scale " << scale << ", carry " << max << ", row " << r << ": " << whole(r, 0)
+                        << ", exact " << exact.back());
+          CHECK(is_right<float>(whole(r, 0), exact.back(), 40, true));
+        }
+      }
+    }
+  }
+
   TEST_CASE("a row's scan does not depend on the batch") {
     // So many rows that a GPU has a block for each, where the few have several.
     const std::int64_t rows = rows_for_gpus(300);
-    constexpr std::int64_t cols = 17000;
+    constexpr std::int64_t cols = 40000;
     constexpr std::int64_t few = 3;
     queue q;
     const problem<float> p({.rows = rows, .cols = cols, .seed = 21});

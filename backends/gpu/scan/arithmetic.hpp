@@ -11,6 +11,7 @@
 #include <core/scan_state.hpp>
 #include <core/two_sum.hpp>
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 
@@ -24,9 +25,13 @@ constexpr int scan_step = 2048;
 constexpr int scan_threads = scan_step / scan_each;
 constexpr int scan_span = 8 * scan_step;  ///< columns whose carry is summed by itself
 
-/// Far below the anchor an exponential's relative error is large: |t| u. Sums of such elements
-/// alone are made relative to another one, and an anchor is given up for an element far above it.
-constexpr float scan_least_sum = 0x1p-6F;
+/// Far below the anchor an exponential's relative error is large: |t| u and more. Sums of such
+/// elements alone, of as many as a lane or a warp has, are made otherwise, and an anchor is given
+/// up for an element far above it.
+constexpr float scan_least_of_lane = 0x1p-6F;
+constexpr float scan_least_of_warp = 0x1p-3F;
+/// From here on what exponentials lack below 2^-126 does not show.
+constexpr float scan_least_exact = 0x1p-92F;
 constexpr float scan_most_above = 0x1p6F;
 
 __device__ inline bool is_finite(float x) { return x > -infinity<float> && x < infinity<float>; }
@@ -66,14 +71,19 @@ struct scan_arithmetic {
   float scale;        ///< above 0
   float scale_2;      ///< times log2 e
   float scale_2_low;  ///< what that lost
+  bool low_matters;   ///< as it does not of a scale of 1
   element_map map;
 
   static scan_arithmetic of(double scale) {
     const scaling how = scaling::of(scale);
     const double scale_2 = how.factor * 1.4426950408889634;
-    const auto rounded = static_cast<float>(scale_2);
-    return {static_cast<float>(how.factor), rounded, static_cast<float>(scale_2 - rounded),
-            how.map};
+    auto rounded = static_cast<float>(scale_2);
+    if (rounded > scale_2) {  // with both of one sign, -infinity stays what it is
+      rounded = std::nextafter(rounded, 0.0F);
+    }
+    const auto low = static_cast<float>(scale_2 - rounded);
+    const bool low_matters = low > rounded * 0x1p-26F;
+    return {static_cast<float>(how.factor), rounded, low, low_matters, how.map};
   }
 
   /// Elements before they are scaled; infinite if their products are.
@@ -90,12 +100,11 @@ struct scan_arithmetic {
   }
   /// exp(s (v - max)) for v <= max; 1 where they are equal, infinite ones too.
   [[nodiscard]] __device__ float ratio(float v, float max) const {
-    return v == max ? 1.0F : fast_exp2((v - max) * scale_2);
+    return v == max ? 1.0F : exponential(v, max);
   }
   [[nodiscard]] __device__ scan_part combine(const scan_part& a, const scan_part& b) const {
     const bool b_is_larger = b.max > a.max;
-    const float apart = a.max == b.max ? 0 : fabsf(a.max - b.max);
-    const float less = fast_exp2(apart * -scale_2);
+    const float less = ratio(either(b_is_larger, a.max, b.max), either(b_is_larger, b.max, a.max));
     return {either(b_is_larger, b.max, a.max),
             fmaf(either(b_is_larger, a.sum, b.sum), less, either(b_is_larger, b.sum, a.sum))};
   }
@@ -116,7 +125,21 @@ struct scan_arithmetic {
     float sum = 0;
 #pragma unroll
     for (int k = 0; k < scan_each; ++k) {
-      e[k] = fast_exp2((x[k] - anchor) * scale_2);
+      e[k] = x[k] - anchor;
+    }
+    if (low_matters) {
+#pragma unroll
+      for (int k = 0; k < scan_each; ++k) {
+        e[k] = fast_exp2(fmaf(e[k], scale_2, e[k] * scale_2_low));
+      }
+    } else {
+#pragma unroll
+      for (int k = 0; k < scan_each; ++k) {
+        e[k] = fast_exp2(e[k] * scale_2);
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < scan_each; ++k) {
       sum += e[k];
     }
     return sum;
@@ -129,7 +152,7 @@ struct scan_arithmetic {
     const float low = fmaf(difference.value, scale_2, -product) +
                       fmaf(difference.value, scale_2_low, difference.lost * scale_2);
     const float e = fast_exp2(product);
-    return x == -infinity<float> ? 0.0F : fmaf(e, low * ln2, e);
+    return e > 0 ? fmaf(e, low * ln2, e) : 0.0F;  // else `low` may be infinite or NaN
   }
   /// The same relative to their maximum, and the part that they are.
   [[nodiscard]] __device__ scan_part part_of(const float (&x)[scan_each], float max,
@@ -183,7 +206,7 @@ struct scan_arithmetic {
             fmaf(n, ln2_low, high.lost + fmaf(scale, max, -product))};
   }
 
-  /// A public state's maximum is scaled; |scale| >= 1 here, so that the quotient is a number.
+  /// A public state's maximum is scaled; the scale is a power of 2 from 1 on here.
   [[nodiscard]] __device__ scan_carry carry_of(const max_sum<float>& given) const {
     const auto state = core::scan_state<float>::of(given);
     if (!state.is_ordinary()) {
@@ -191,9 +214,7 @@ struct scan_arithmetic {
       return {max, max, state.sum};
     }
     const float max = given.max / scale;
-    const double lost =
-        static_cast<double>(given.max) - static_cast<double>(scale) * static_cast<double>(max);
-    return {max, max, static_cast<double>(given.sum) * exp(lost)};
+    return {max, max, static_cast<double>(given.sum)};
   }
   [[nodiscard]] __device__ max_sum<float> public_of(const scan_carry& carry) const {
     if (!is_finite(carry.max)) {

@@ -268,7 +268,7 @@ __global__ void __launch_bounds__(scan_threads, least_resident(sizeof(In) == 4 ?
       }
       // Sums of the warps before are inexact if all is far below the anchor.
       const bool is_far_below =
-          warps > 1 && !(before.own.sum > 0 || memory.sums[turn][0] > scan_least_sum);
+          warps > 1 && !(before.own.sum > 0 || memory.sums[turn][0] > scan_least_of_warp);
       has_anchor = all < infinity<float> && !is_far_below;
     }
     scan_results results;
@@ -279,10 +279,11 @@ __global__ void __launch_bounds__(scan_threads, least_resident(sizeof(In) == 4 ?
         const float least = fmaf(warps_before, before.factor, steps_before);
         const float most = fmaf(warps_before + sums.whole, before.factor, steps_before);
         const float until_first = fmaf(shuffle(e[0], 0), before.factor, least);
-        const float lowest = warp == 0 && before.factor == 1 ? 0x1p-100F : scan_least_sum;
+        const float lowest =
+            warp == 0 && before.factor == 1 ? scan_least_exact : scan_least_of_warp;
         in_tiles = before.top < infinity<float> && until_first > lowest &&
-                   fmaf(sums.first_tile, before.factor, least) > scan_least_sum;
-        if (in_tiles && least > scan_least_sum && most < 3.5F * least && most < 0x1p100F) {
+                   fmaf(sums.first_tile, before.factor, least) > scan_least_of_warp;
+        if (in_tiles && least > scan_least_of_warp && most < 3.5F * least && most < 0x1p100F) {
           const auto logs = how.near(before.top, least);
           sums_type::compute(
               e, before.factor * logs.unit, warps_before, steps_before * logs.unit,
@@ -291,7 +292,7 @@ __global__ void __launch_bounds__(scan_threads, least_resident(sizeof(In) == 4 ?
           sums_type::compute(
               e, before.factor, warps_before, steps_before,
               [&](float sum) { return how.logsumexp(before.top, sum); }, results);
-          if (!(until_first > scan_least_sum)) {
+          if (!(until_first > scan_least_of_warp)) {
             const auto first = scan_first_tile<lanes>(how, pass, before.top, steps_before);
 #pragma unroll
             for (int k = 0; k < pass_type::width; ++k) {

@@ -83,7 +83,7 @@ SOFTFOLD_OUT_OF_LINE __device__ scan_of_warp scan_singly(const scan_arithmetic h
   const float top = fmaxf(before.max, own.max);
   const float factor = how.ratio(own.max, top);
   float so_far = fmaf(e[0], factor, before.sum * how.ratio(before.max, top));
-  if (!(are_ordinary && so_far > scan_least_sum)) {
+  if (!(are_ordinary && so_far > scan_least_of_lane)) {
     scan_one_by_one(how, x, before, are_ordinary, result.logs.at);
     return result;
   }

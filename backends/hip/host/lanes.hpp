@@ -64,7 +64,8 @@ inline int lane_number() { return static_cast<int>(simt::lane()); }
 template <class T>
 T shuffle(T value, int from) {
   const std::byte* const values = simt::exchange(&value, sizeof(T));
-  std::memcpy(&value, values + from * simt::place_bytes, sizeof(T));
+  const int lane = from > 0 ? from : 0;  // what another lane has of a negative one is not used
+  std::memcpy(&value, values + lane * simt::place_bytes, sizeof(T));
   return value;
 }
 template <class T>

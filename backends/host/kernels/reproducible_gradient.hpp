@@ -5,7 +5,7 @@
 
 #include <backends/host/kernels/gradient.hpp>
 #include <backends/host/kernels/reproducible.hpp>
-#ifdef __AVX512BW__
+#ifdef SOFTFOLD_VECTORS_AVX512
 #include <backends/host/kernels/packets_avx512.hpp>
 #endif
 
@@ -103,7 +103,7 @@ struct reproducible_gradient {
           sums[b] = sums_of_block(from_y, from_dy);
           continue;
         }
-#ifdef __AVX512BW__
+#ifdef SOFTFOLD_VECTORS_AVX512
         if constexpr (sizeof(T) == 2) {
           if (sums_of_packets<!log>(from_y, from_dy, sums[b])) [[likely]] {
             continue;

@@ -9,6 +9,8 @@
 
 #include <immintrin.h>
 
+#define SOFTFOLD_VECTORS_AVX512 1  // the compiler may have more than the vectors that are compiled
+
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
 namespace host {
