@@ -166,7 +166,7 @@ struct scan_blocks {
 
 /// `folds`: only what the spans carry is wanted.
 template <int lanes, bool folds, bool reverse, class In, class Out>
-__global__ void __launch_bounds__(scan_threads, least_resident(sizeof(In) == 4 ? 4 : 5))
+__global__ void __launch_bounds__(scan_threads, least_resident(sizeof(In) == 4 || reverse ? 4 : 5))
     scan_by_block(const core::scan_rows<In, scan_step> rows, Out* y, std::int64_t y_stride,
                   bool exclusive, const scan_arithmetic how, const scan_blocks blocks) {
   if constexpr (!target_has_lanes<lanes>) {
