@@ -69,8 +69,8 @@ SOFTFOLD_INLINE bool are_inexact(const __m512 (&y)[4], const __m512 (&dy)[4],
   constexpr int zeros = 0x06;
   constexpr int limits = 0xb9;  // NaN, infinities, what is below the normal numbers
   unsigned suspect = 0;
-  for (int i = 0; i < 4; ++i) {
-    suspect |= _mm512_fpclass_ps_mask(products[i], zeros | limits);
+  for (const __m512& each : products) {
+    suspect |= _mm512_fpclass_ps_mask(each, zeros | limits);
   }
   if (suspect == 0) [[likely]] {
     return false;
