@@ -68,7 +68,7 @@ TUNED = {
     "map_chunks_by_total": 0,
     "gradient_tiles": 0,
     "map_gradients": 0,
-    "scan_by_block": 32,  # of 16-bit elements: with a fifth block instead, it is quicker
+    "scan_by_block": 32,  # of 16-bit elements, which are quicker with a fifth block than without
 }
 # The same for kernels of a job.
 OF_JOBS = {

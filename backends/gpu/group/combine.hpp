@@ -43,6 +43,23 @@ __device__ inline T sum_over_lanes(T value, int lanes) {
   return value;
 }
 
+/// Numbers of a warp's lanes become their sums up to the own lane, each of several by itself.
+template <int lanes, class T, int count>
+__device__ inline void sum_up_to_lane(T (&own)[count]) {
+  auto lane = static_cast<int>(threadIdx.x) % lanes;
+  forget_origin(lane);  // comparisons with it are made anew each time
+#pragma unroll
+  for (int distance = 1; distance < lanes; distance *= 2) {
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      const T other = shuffle(own[i], lane - distance);
+      if (lane >= distance) {
+        own[i] += other;
+      }
+    }
+  }
+}
+
 /// Up to so many states are combined by as many lanes, each group of them doing the same.
 inline constexpr int few_states = 8;
 

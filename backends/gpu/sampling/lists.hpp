@@ -4,6 +4,7 @@
 /// each element. Where the lists are of spans, a row's are merged first.
 #pragma once
 
+#include <gpu/group/combine.hpp>
 #include <gpu/row/vector_elements.hpp>
 #include <gpu/sampling/race.hpp>
 #include <gpu/sampling/results.hpp>
@@ -32,16 +33,6 @@ struct list_memory {
   core::sampling::runner best[2][warps];  ///< of this draw and the last
 };
 
-/// The sum of the lanes' numbers up to the own one.
-template <int lanes>
-__device__ inline std::uint64_t sum_up_to_lane(std::uint64_t own) {
-  const auto lane = static_cast<int>(threadIdx.x % lanes);
-  for (int distance = 1; distance < lanes; distance *= 2) {
-    const std::uint64_t before = shuffle(own, lane - distance);
-    own += lane >= distance ? before : 0;
-  }
-  return own;
-}
 /// Member by member: compilers would choose between places in memory.
 __device__ inline void take_better(const core::sampling::runner& other,
                                    core::sampling::runner& best) {
@@ -107,7 +98,9 @@ __device__ inline void draw_from_list(const core::sample_problem& problem,
   const bool deep_enough = z > -infinity && largest - z <= of.depth;
   const std::uint64_t weight = deep_enough ? sampling::weight_of(largest - z) : 0;
 
-  std::uint64_t up_to = sum_up_to_lane<lanes>(weight);  // 64 of 2^50 at most
+  std::uint64_t up_to_own[] = {weight};
+  sum_up_to_lane<lanes>(up_to_own);  // 64 of 2^50 at most
+  std::uint64_t up_to = up_to_own[0];
   if (thread % lanes == lanes - 1) {
     memory.weights[warp] = up_to;
   }

@@ -63,11 +63,14 @@ __device__ inline float scan_maximum(const float (&x)[scan_each]) {
   return max;
 }
 
+/// exp(scale (v - max)) in f64.
 SOFTFOLD_OUT_OF_LINE __device__ inline double wide_exp(float scale, float v, float max) {
   return exp(static_cast<double>(scale) * (static_cast<double>(v) - static_cast<double>(max)));
 }
 
 struct scan_arithmetic {
+  static constexpr float ln2 = 0x1.62e430p-1F;
+
   float scale;        ///< above 0
   float scale_2;      ///< times log2 e
   float scale_2_low;  ///< what that lost
@@ -146,7 +149,6 @@ struct scan_arithmetic {
   }
   /// One of an element that may be far below `max`, without what differences and products lose.
   [[nodiscard]] __device__ float exponential(float x, float max) const {
-    constexpr float ln2 = 0x1.62e430p-1F;
     const auto difference = core::two_sum<float>::of(x, -max);
     const float product = difference.value * scale_2;
     const float low = fmaf(difference.value, scale_2, -product) +
@@ -158,21 +160,23 @@ struct scan_arithmetic {
   [[nodiscard]] __device__ scan_part part_of(const float (&x)[scan_each], float max,
                                              float (&e)[scan_each]) const {
     const float sum = exponentials(x, max, e);
-    if (max > -infinity<float> && max < infinity<float>) {
+    if (is_finite(max)) {
       return {max, sum};
     }
     return max == -infinity<float> ? scan_part{max, 0.0F}
                                    : scan_part{infinity<float>, max != max ? max : 1.0F};
   }
 
+  /// Of a positive normal number.
+  [[nodiscard]] __device__ static float exponent_of(std::uint32_t bits) {
+    constexpr float bias = 0x1p23F + 127;
+    return __uint_as_float(bits >> 23 | 0x4b000000U) - bias;
+  }
   /// log x, x from 2^-126 on, within 2^-22 and half a last place.
   [[nodiscard]] __device__ static float log_of(float x) {
-    constexpr float ln2 = 0x1.62e430p-1F;
-    constexpr float bias = 0x1p23F + 127;
     const std::uint32_t bits = __float_as_uint(x);
-    const float exponent = __uint_as_float(bits >> 23 | 0x4b000000U) - bias;
     const float rest = __uint_as_float((bits & 0x7fffffU) | 0x3f800000U);
-    return fmaf(exponent, ln2, fast_log2(rest) * ln2);
+    return fmaf(exponent_of(bits), ln2, fast_log2(rest) * ln2);
   }
 
   /// Of a finite maximum and a sum relative to it.
@@ -188,18 +192,16 @@ struct scan_arithmetic {
     float low;
 
     [[nodiscard]] __device__ float logsumexp(float sum) const {
-      constexpr float ln2 = 0x1.62e430p-1F;
       return high + fmaf(fast_log2(sum), ln2, low);
     }
   };
-  /// Of sums in [least, 4 least], where an error of log2 is absolute; from 2^-126 to 2^126.
+  /// Of sums in [least, 3.5 least]: their log2 is below 3, and its error small; from 2^-126 to
+  /// 2^126.
   [[nodiscard]] __device__ near_sums near(float max, float least) const {
-    constexpr float ln2_high =
-        0x1.62e4p-1F;  // of so few bits that products with exponents are exact
+    constexpr float ln2_high = 0x1.62e4p-1F;  // whose products with exponents are exact
     constexpr float ln2_low = 0x1.7f7d1cp-20F;
-    constexpr float bias = 0x1p23F + 127;
     const std::uint32_t exponent = __float_as_uint(least) & 0x7f800000U;
-    const float n = __uint_as_float(exponent >> 23 | 0x4b000000U) - bias;
+    const float n = exponent_of(exponent);
     const float product = scale * max;
     const auto high = core::two_sum<float>::of(product, n * ln2_high);
     return {__uint_as_float(0x7f000000U - exponent), high.value,

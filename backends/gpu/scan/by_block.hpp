@@ -73,16 +73,7 @@ struct scan_sums {
       }
       too_large = too_large || !(own[t] <= scan_most_above);
     }
-#pragma unroll
-    for (int distance = 1; distance < lanes; distance *= 2) {
-#pragma unroll
-      for (int t = 0; t < tiles; ++t) {
-        const float other = shuffle(own[t], lane - distance);
-        if (lane >= distance) {
-          own[t] += other;
-        }
-      }
-    }
+    sum_up_to_lane<lanes>(own);
     sums.whole = 0;
 #pragma unroll
     for (int t = 0; t < tiles; ++t) {
@@ -117,6 +108,50 @@ struct scan_sums {
     }
   }
 };
+
+/// The logsumexps of a warp's elements whose exponentials e are relative to the anchor. Whether
+/// they are in tiles; else a lane has some one after the other. warps_before: of the step.
+template <int lanes, class Pass>
+__device__ inline bool scan_by_anchor(const scan_arithmetic& how, const Pass& pass,
+                                      const scan_before& before,
+                                      const scan_sums<lanes, Pass::tiles>& sums,
+                                      const float (&e)[scan_each], int warp, float warps_before,
+                                      scan_results& results) {
+  using sums_type = scan_sums<lanes, Pass::tiles>;
+  const float steps_before = before.sum();
+  const float least = fmaf(warps_before, before.factor, steps_before);
+  const float most = fmaf(warps_before + sums.whole, before.factor, steps_before);
+  const float until_first = fmaf(shuffle(e[0], 0), before.factor, least);
+  const float lowest = warp == 0 && before.factor == 1 ? scan_least_exact : scan_least_of_warp;
+  const bool in_tiles = before.top < infinity<float> && until_first > lowest &&
+                        fmaf(sums.first_tile, before.factor, least) > scan_least_of_warp;
+  if (!in_tiles) {
+    scan_part until_warp = before.part();
+    if (warp > 0) {
+      until_warp = how.combine(until_warp, {before.own.max, warps_before});
+    }
+    results = scan_singly<lanes>(how, pass, until_warp).logs;
+    return false;
+  }
+  if (least > scan_least_of_warp && most < 3.5F * least && most < 0x1p100F) {
+    const auto logs = how.near(before.top, least);
+    sums_type::compute(
+        e, before.factor * logs.unit, warps_before, steps_before * logs.unit,
+        [&](float sum) { return logs.logsumexp(sum); }, results);
+    return true;
+  }
+  sums_type::compute(
+      e, before.factor, warps_before, steps_before,
+      [&](float sum) { return how.logsumexp(before.top, sum); }, results);
+  if (!(until_first > scan_least_of_warp)) {
+    const auto first = scan_first_tile<lanes>(how, pass, before.top, steps_before);
+#pragma unroll
+    for (int k = 0; k < Pass::width; ++k) {
+      results.at[k] = first.at[k];
+    }
+  }
+  return true;
+}
 
 /// Results one element later; `last` is the one before the warp's first.
 template <int lanes, int tiles>
@@ -275,37 +310,7 @@ __global__ void __launch_bounds__(scan_threads, least_resident(sizeof(In) == 4 |
     bool in_tiles = false;
     if (has_anchor) {
       if constexpr (!folds) {
-        const float steps_before = before.sum();
-        const float least = fmaf(warps_before, before.factor, steps_before);
-        const float most = fmaf(warps_before + sums.whole, before.factor, steps_before);
-        const float until_first = fmaf(shuffle(e[0], 0), before.factor, least);
-        const float lowest =
-            warp == 0 && before.factor == 1 ? scan_least_exact : scan_least_of_warp;
-        in_tiles = before.top < infinity<float> && until_first > lowest &&
-                   fmaf(sums.first_tile, before.factor, least) > scan_least_of_warp;
-        if (in_tiles && least > scan_least_of_warp && most < 3.5F * least && most < 0x1p100F) {
-          const auto logs = how.near(before.top, least);
-          sums_type::compute(
-              e, before.factor * logs.unit, warps_before, steps_before * logs.unit,
-              [&](float sum) { return logs.logsumexp(sum); }, results);
-        } else if (in_tiles) {
-          sums_type::compute(
-              e, before.factor, warps_before, steps_before,
-              [&](float sum) { return how.logsumexp(before.top, sum); }, results);
-          if (!(until_first > scan_least_of_warp)) {
-            const auto first = scan_first_tile<lanes>(how, pass, before.top, steps_before);
-#pragma unroll
-            for (int k = 0; k < pass_type::width; ++k) {
-              results.at[k] = first.at[k];
-            }
-          }
-        } else {
-          scan_part until_warp = before.part();
-          if (warp > 0) {
-            until_warp = how.combine(until_warp, {before.own.max, warps_before});
-          }
-          results = scan_singly<lanes>(how, pass, until_warp).logs;
-        }
+        in_tiles = scan_by_anchor<lanes>(how, pass, before, sums, e, warp, warps_before, results);
       }
       before.own.sum += static_cast<double>(all);
     } else {

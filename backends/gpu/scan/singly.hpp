@@ -5,6 +5,7 @@
 #pragma once
 
 #include <gpu/contract.hpp>
+#include <gpu/group/combine.hpp>
 #include <gpu/scan/arithmetic.hpp>
 #include <gpu/scan/row_pass.hpp>
 
@@ -109,23 +110,15 @@ SOFTFOLD_OUT_OF_LINE __device__ scan_results scan_first_tile(const scan_arithmet
   Pass::elements(pass.load(), x);
   how.prepare(x);
   float e[width];
-  float own = 0;
+  float own[] = {0};
 #pragma unroll
   for (int k = 0; k < width; ++k) {
     e[k] = how.exponential(x[k], anchor);
-    own += e[k];
+    own[0] += e[k];
   }
-  auto lane = static_cast<int>(threadIdx.x) % lanes;
-  forget_origin(lane);
-#pragma unroll
-  for (int distance = 1; distance < lanes; distance *= 2) {
-    const float other = shuffle(own, lane - distance);
-    if (lane >= distance) {
-      own += other;
-    }
-  }
-  const float others = shuffle(own, lane - 1);
-  float sum = lane > 0 ? steps_before + others : steps_before;
+  sum_up_to_lane<lanes>(own);
+  const float others = shuffle(own[0], pass.lane - 1);
+  float sum = pass.lane > 0 ? steps_before + others : steps_before;
 #pragma unroll
   for (int k = 0; k < width; ++k) {
     sum += e[k];

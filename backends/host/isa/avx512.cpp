@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <backends/host/kernels/vec_avx512.hpp>
+#include <backends/host/kernels/packets_avx512.hpp>
 
 #include <backends/host/kernels/kernels.hpp>
 

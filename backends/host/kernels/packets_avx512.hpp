@@ -62,8 +62,8 @@ struct packet_elements {
   }
 };
 
-/// Whether products of two bf16 are not what f64 has: f32 has the 16 bits of each, but not all
-/// exponents. Zeros of factors are, infinities and NaN are left to the other way.
+/// Whether products of two bf16 are not what f64 has: f32 has their 16 bits, but not all exponents.
+/// A zero is if a factor is one; infinities and NaN are left to the other way.
 SOFTFOLD_INLINE bool are_inexact(const __m512 (&y)[4], const __m512 (&dy)[4],
                                  const __m512 (&products)[4]) {
   constexpr int zeros = 0x06;
@@ -85,9 +85,11 @@ SOFTFOLD_INLINE bool are_inexact(const __m512 (&y)[4], const __m512 (&dy)[4],
   return inexact != 0;
 }
 
-/// The sums of eight packets' products, or of dy alone. False if they are not known.
+/// The sums of eight packets' products, or of dy alone, in the order of sums_of_packets(). False if
+/// f32 has not all products.
 template <bool products, class T>
-SOFTFOLD_INLINE bool sums_of_packets(const T* y, const T* dy, vec<double>& sums) {
+requires(sizeof(T) == 2) SOFTFOLD_INLINE
+    bool ordered_sums(const T* y, const T* dy, vec<double>& sums) {
   auto terms = packet_elements<T>::load(dy);
   if constexpr (products) {
     const auto factors = packet_elements<T>::load(y);

@@ -5,9 +5,6 @@
 
 #include <backends/host/kernels/gradient.hpp>
 #include <backends/host/kernels/reproducible.hpp>
-#ifdef SOFTFOLD_VECTORS_AVX512
-#include <backends/host/kernels/packets_avx512.hpp>
-#endif
 
 #include <algorithm>
 #include <bit>
@@ -103,13 +100,11 @@ struct reproducible_gradient {
           sums[b] = sums_of_block(from_y, from_dy);
           continue;
         }
-#ifdef SOFTFOLD_VECTORS_AVX512
-        if constexpr (sizeof(T) == 2) {
-          if (sums_of_packets<!log>(from_y, from_dy, sums[b])) [[likely]] {
+        if constexpr (requires { ordered_sums<!log>(from_y, from_dy, sums[b]); }) {
+          if (ordered_sums<!log>(from_y, from_dy, sums[b])) [[likely]] {
             continue;
           }
         }
-#endif
       }
       alignas(64) A of_y[room];
       alignas(64) A of_dy[room];

@@ -9,8 +9,6 @@
 
 #include <immintrin.h>
 
-#define SOFTFOLD_VECTORS_AVX512 1  // the compiler may have more than the vectors that are compiled
-
 namespace softfold {
 inline namespace SOFTFOLD_BACKEND {
 namespace host {
