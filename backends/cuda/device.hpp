@@ -107,6 +107,21 @@ __device__ inline std::uint32_t order_keys_of_pair(std::uint32_t pair) {
   return sum ^ (signs | 0x80008000U);
 }
 
+__device__ inline std::uint32_t half_above(std::uint32_t pair, int i, std::uint32_t low) {
+  return __byte_perm(low, pair, i == 0 ? 0x5410U : 0x7610U);
+}
+
+/// By multiplications with numbers that the compiler does not know to be 1 and -1: additions would
+/// take the units that compare.
+__device__ inline std::uint32_t other_of(std::uint32_t a, std::uint32_t b, std::uint32_t one) {
+  const std::uint32_t plus = blockDim.z;
+  const std::uint32_t minus = 0 - plus;
+  std::uint32_t sum;
+  asm("mad.lo.u32 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(plus), "r"(b));
+  asm("mad.lo.u32 %0, %1, %2, %3;" : "=r"(sum) : "r"(one), "r"(minus), "r"(sum));
+  return sum;
+}
+
 /// The larger; NaN if one is NaN.
 __device__ inline float max_or_nan(float a, float b) {
   float result;

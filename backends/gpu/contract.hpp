@@ -31,6 +31,9 @@
 ///   min_or_nan(a, b)               the smaller; NaN if either is
 ///   max_of_pairs<In>(a, b)         the same of two 16-bit elements in a word
 ///   min_of_pairs(a, b)             the smaller of two 16-bit integers in a word
+///   half_above(pair, i, low)       16-bit number i of a word above the lower half of another
+///   other_of(a, b, one)            that of two 32-bit integers which `one` is not, by other units
+///                                  than those that compare, if there are such
 ///   wide_product(a, b)             of two 32-bit integers in 64 bits
 ///   add_product_where(sums, x, least, a, b)
 ///                                  adds a wide product to sums[0] if x >= least[0], to sums[1] if

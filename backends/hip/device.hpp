@@ -168,6 +168,14 @@ __device__ inline void add_product_where(std::uint64_t (&sums)[3], float x, cons
   sums[2] += x >= least[2] && x < least[1] ? product : 0;
 }
 
+__device__ inline std::uint32_t half_above(std::uint32_t pair, int i, std::uint32_t low) {
+  return (i == 0 ? pair << 16 : pair & 0xffff0000U) | (low & 0xffffU);
+}
+
+__device__ inline std::uint32_t other_of(std::uint32_t a, std::uint32_t b, std::uint32_t one) {
+  return a + b - one;
+}
+
 /// The smaller halves of two pairs of 16-bit integers.
 __device__ inline std::uint32_t min_of_pairs(std::uint32_t a, std::uint32_t b) {
   const std::uint32_t low = (a & 0xffffU) < (b & 0xffffU) ? a & 0xffffU : b & 0xffffU;

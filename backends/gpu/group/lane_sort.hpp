@@ -9,12 +9,18 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// The larger one first.
+/// The larger one first. Every third of `number` finds the smaller one by multiplications.
 template <class Entry>
-__device__ inline void exchange(Entry& a, Entry& b) {
+__device__ inline void exchange(Entry& a, Entry& b, int number) {
   const Entry first = a;
   const Entry second = b;
   a = first < second ? second : first;
+  if constexpr (sizeof(Entry) == 4) {
+    if (number % 3 == 0) {
+      b = other_of(first, second, a);
+      return;
+    }
+  }
   b = first < second ? first : second;
 }
 
@@ -26,10 +32,10 @@ __device__ inline void merge_halves(Entry (&entries)[size]) {
     merge_halves<first + step, n, 2 * step>(entries);
 #pragma unroll
     for (int i = first + step; i + step < first + n; i += 2 * step) {
-      exchange(entries[i], entries[i + step]);
+      exchange(entries[i], entries[i + step], (i - first) / step / 2);
     }
   } else {
-    exchange(entries[first], entries[first + step]);
+    exchange(entries[first], entries[first + step], first);
   }
 }
 
@@ -51,7 +57,7 @@ __device__ inline void sort_bitonic(Entry (&entries)[n]) {
 #pragma unroll
     for (int i = 0; i < n / 2; ++i) {
       const int a = (i & ~(step - 1)) * 2 + (i & (step - 1));
-      exchange(entries[a], entries[a + step]);
+      exchange(entries[a], entries[a + step], i);
     }
   }
 }
@@ -61,17 +67,68 @@ struct nothing_told {
   __device__ void operator()(Entry) const {}
 };
 
-/// The best of both, each from large to small, to `best`. tell(entry): of what is left out.
-template <int most, class Entry, class Tell = nothing_told>
-__device__ inline void merge_best(Entry (&best)[most], const Entry (&others)[most],
-                                  const Tell& tell = {}) {
+/// Calls use(own, other) with each of a lane's entries and that of another lane which is as far
+/// from the end as the own one is from the beginning. By pairs from both ends, so that the others
+/// take no registers.
+template <int n, class Entry, class Use>
+__device__ inline void with_mirrored(Entry (&entries)[n], int mask, const Use& use) {
+  if constexpr (n == 1) {
+    use(entries[0], shuffle_xor(entries[0], mask));
+  }
 #pragma unroll
-  for (int i = 0; i < most; ++i) {
-    const Entry other = others[most - 1 - i];
+  for (int i = 0; i < n / 2; ++i) {
+    const Entry first = shuffle_xor(entries[i], mask);
+    const Entry last = shuffle_xor(entries[n - 1 - i], mask);
+    use(entries[i], last);
+    use(entries[n - 1 - i], first);
+  }
+}
+
+/// A list over lanes: n entries of each, lane after lane. Sorts one that is bitonic.
+template <int n, class Entry>
+__device__ inline void sort_bitonic_over_lanes(Entry (&entries)[n], int lane, int list_lanes) {
+#pragma unroll 1
+  for (int mask = list_lanes / 2; mask > 0; mask /= 2) {
+    const bool takes_larger = (lane & mask) == 0;
+#pragma unroll
+    for (int i = 0; i < n; ++i) {
+      const Entry own = entries[i];
+      const Entry other = shuffle_xor(own, mask);
+      entries[i] = takes_larger == (own < other) ? other : own;
+    }
+  }
+  sort_bitonic(entries);
+}
+
+/// Sorts a list over lanes: n and list_lanes are powers of two.
+template <int n, class Entry>
+__device__ inline void sort_over_lanes(Entry (&entries)[n], int lane, int list_lanes) {
+  sort_within_lane<0, n>(entries);
+#pragma unroll 1
+  for (int lanes = 2; lanes <= list_lanes; lanes *= 2) {
+    const bool takes_larger = (lane & (lanes / 2)) == 0;
+    with_mirrored(entries, lanes - 1, [&](Entry& own, Entry other) {
+      own = takes_larger == (own < other) ? other : own;
+    });
+    sort_bitonic_over_lanes(entries, lane, lanes / 2);
+  }
+}
+
+/// The best of both, lists over lanes from large to small, to `best`. tell(entry): of what is left
+/// out.
+template <int n, class Entry, class Tell = nothing_told>
+__device__ inline void merge_best(Entry (&best)[n], const Entry (&others)[n], int lane,
+                                  int list_lanes, const Tell& tell = {}) {
+#pragma unroll
+  for (int i = 0; i < n; ++i) {
+    Entry other = others[n - 1 - i];
+    if (list_lanes > 1) {
+      other = shuffle_xor(other, list_lanes - 1);
+    }
     tell(best[i] < other ? best[i] : other);
     best[i] = best[i] < other ? other : best[i];
   }
-  sort_bitonic(best);
+  sort_bitonic_over_lanes(best, lane, list_lanes);
 }
 
 /// The best of a lane's n entries, entry(0) to entry(n - 1), from large to small; absent ones last.
@@ -89,66 +146,22 @@ __device__ inline void best_of_lane(Entry (&best)[most], const Get& entry) {
   for (int first = most; first < n; first += most) {
     Entry others[most];
     get(others, first);
-    merge_best(best, others);
+    merge_best(best, others, 0, 1);
   }
 }
 
-/// The best of `row_lanes` lanes' entries, each from large to small: to each of them, which tells
-/// what it leaves out.
-template <int most, class Entry, class Tell = nothing_told>
-__device__ inline void best_over_lanes(Entry (&best)[most], int row_lanes, const Tell& tell = {}) {
+/// The best of the lists of a row's lanes, each over `list_lanes` of them: to each of them, which
+/// tells what it leaves out.
+template <int n, class Entry, class Tell = nothing_told>
+__device__ inline void best_over_lanes(Entry (&best)[n], int lane, int list_lanes, int row_lanes,
+                                       const Tell& tell = {}) {
 #pragma unroll 1
-  for (int mask = 1; mask < row_lanes; mask *= 2) {
-    Entry others[most];
-#pragma unroll
-    for (int i = 0; i < most; ++i) {
-      others[i] = shuffle_xor(best[i], mask);
-    }
-    merge_best(best, others, tell);
-  }
-}
-
-/// Sorts n entries of each of `row_lanes` lanes from large to small: lane after lane, in each the
-/// order of the array. Bitonic; n and row_lanes are powers of two.
-template <int n, class Entry>
-__device__ inline void sort_over_lanes(Entry (&entries)[n], int lane, int row_lanes) {
-  const auto exchange = [&](int a, int b, bool descending) {
-    const Entry first = entries[a];
-    const Entry second = entries[b];
-    const bool swaps = (first < second) == descending;
-    entries[a] = swaps ? second : first;
-    entries[b] = swaps ? first : second;
-  };
-  // Each lane by itself, every other one in ascending order.
-#pragma unroll
-  for (int size = 2; size <= n; size *= 2) {
-#pragma unroll
-    for (int step = size / 2; step > 0; step /= 2) {
-#pragma unroll
-      for (int i = 0; i < n / 2; ++i) {
-        const int a = (i & ~(step - 1)) * 2 + (i & (step - 1));
-        exchange(a, a + step, size < n ? (a & size) == 0 : (lane & 1) == 0 || row_lanes == 1);
-      }
-    }
-  }
-  for (int size = 2; size <= row_lanes; size *= 2) {
-    const bool descending = (lane & size) == 0 || size == row_lanes;
-    for (int mask = size / 2; mask > 0; mask /= 2) {
-      const bool takes_larger = ((lane & mask) == 0) == descending;
-#pragma unroll
-      for (int i = 0; i < n; ++i) {
-        const Entry other = shuffle_xor(entries[i], mask);
-        entries[i] = (other > entries[i]) == takes_larger ? other : entries[i];
-      }
-    }
-#pragma unroll
-    for (int step = n / 2; step > 0; step /= 2) {
-#pragma unroll
-      for (int i = 0; i < n / 2; ++i) {
-        const int a = (i & ~(step - 1)) * 2 + (i & (step - 1));
-        exchange(a, a + step, descending);
-      }
-    }
+  for (int mask = list_lanes; mask < row_lanes; mask *= 2) {
+    with_mirrored(best, mask + list_lanes - 1, [&](Entry& own, Entry other) {
+      tell(own < other ? own : other);
+      own = own < other ? other : own;
+    });
+    sort_bitonic_over_lanes(best, lane, list_lanes);
   }
 }
 

@@ -202,6 +202,8 @@ inline constexpr int least_ranked_vectors = 4;
 
 /// Elements of a pack, as many as are kept.
 inline constexpr int pack_sizes[] = {8, 16, 32, 64};
+/// A lane's share of one: the fewer registers, the more warps.
+constexpr int pack_of_lane(int pack) { return pack < 16 ? pack : 16; }
 /// Lanes that fold a row, by row_plan, are so many times those that search it by packs, at most.
 inline constexpr int most_folds_each = 8;
 
@@ -245,15 +247,15 @@ constexpr int pack_pitch(int vectors, int searching) {
   return pitch;
 }
 
-/// Kind packs: words of a row's list, and of its state.
+/// Kind packs: words of a row's list, and of what its probabilities are made with.
 constexpr int pack_list_words(int pack) { return pack + 1; }
-inline constexpr int pack_state_words = 2;
+inline constexpr int pack_share_words = 4;
 
-/// Bytes of a warp's shared memory: its rows, a vector that is outside, their states and lists.
+/// Bytes of a warp's shared memory: its rows, a vector that is outside, their shares and lists.
 constexpr int bytes_of_packs(int rows, int vectors, int searching, int pack) {
-  const int states_and_lists = rows * (pack_state_words + pack_list_words(pack)) * 4;
+  const int shares_and_lists = rows * (pack_share_words + pack_list_words(pack)) * 4;
   return (rows * pack_pitch(vectors, searching) + 1) * vector_bytes +
-         (states_and_lists + vector_bytes - 1) / vector_bytes * vector_bytes;
+         (shares_and_lists + vector_bytes - 1) / vector_bytes * vector_bytes;
 }
 
 /// Whether an element's key and column fit into the 8 bytes of an entry; else it has 16.

@@ -107,11 +107,8 @@ struct topk_question {
 struct pack_rule {
   int sort;
   int merge;
-  int least_lanes;     ///< of rows of several packs
-  std::int64_t bytes;  ///< of a warp's rows and their lists, at most, but for what pack_pitch adds
 };
-constexpr pack_rule pack_rules[] = {
-    {90, 45, 1, 8192}, {200, 110, 1, 9728}, {540, 250, 1, 12600}, {1400, 570, 2, 22528}};
+constexpr pack_rule pack_rules[] = {{90, 45}, {200, 110}, {320, 150}, {480, 200}};
 static_assert(std::size(pack_rules) == std::size(pack_sizes));
 
 /// Whether the rows that so many lanes each of a block's warps look through fit into its shared
@@ -127,21 +124,24 @@ bool have_room(const topk_question& of, int searching, int pack) {
 /// that each does the least.
 int searching_lanes(const topk_question& of, const pack_rule& rule, int pack) {
   constexpr int busy_warps = 12;  // of a multiprocessor
+  // Of a warp's rows and their lists, but for what pack_pitch adds.
+  constexpr std::int64_t most_bytes = 8192;
   const std::int64_t row_bytes = of.vectors * vector_bytes;
-  const std::int64_t packs = (row_bytes / of.shape.element_bytes + pack - 1) / pack;
+  const int each = pack_of_lane(pack);
+  const std::int64_t packs = (row_bytes / of.shape.element_bytes + each - 1) / each;
   const auto bytes = [&](int lanes) {
-    return of.device.lanes / lanes * (row_bytes + 4 * (pack + 3));
+    return of.device.lanes / lanes * (row_bytes + 4 * (pack_list_words(pack) + pack_share_words));
   };
   const auto time = [&](int lanes) {
     std::int64_t of_lane = (packs + lanes - 1) / lanes * (rule.sort + rule.merge);
-    for (int others = 1; others < lanes; others *= 2) {
-      of_lane += rule.merge + pack;
+    for (int others = pack / each; others < lanes; others *= 2) {
+      of_lane += rule.merge + each;
     }
     return of_lane * std::max<std::int64_t>(of.rows * lanes / of.device.lanes,
                                             busy_warps * of.device.multiprocessors);
   };
-  int best = std::max(of.pass.lanes / most_folds_each, packs > 1 ? rule.least_lanes : 1);
-  while (best < of.pass.lanes && (bytes(best) > rule.bytes || !have_room(of, best, pack))) {
+  int best = std::max(of.pass.lanes / most_folds_each, pack / each);
+  while (best < of.pass.lanes && (bytes(best) > most_bytes || !have_room(of, best, pack))) {
     best *= 2;
   }
   for (int lanes = 2 * best; lanes <= of.pass.lanes; lanes *= 2) {
@@ -160,13 +160,8 @@ bool by_packs(const topk_question& of, topk_plan& plan) {
   constexpr std::int64_t most_vectors = 96;  // of f32, to k = 16: beyond, a bound is quicker
   const bool f32 = of.shape.element_bytes == 4;
   const bool ranks = of.k <= most_ranked && of.pass.vectors >= least_ranked_vectors;
-  // A sort makes more lanes busy, where rows are few.
-  const std::int64_t threads = of.rows * of.pass.lanes;
-  const bool sorts = of.k > 32 && of.pass.vectors == sorted_vectors &&
-                     threads <= 256 * std::int64_t{of.device.multiprocessors};
   const bool is_quicker =
-      of.k > 1 && !sorts &&
-      (ranks ? f32 && packs_few(of) : !f32 || of.k > 16 || of.vectors <= most_vectors);
+      of.k > 1 && (ranks ? f32 && packs_few(of) : !f32 || of.k > 16 || of.vectors <= most_vectors);
   if (of.wide() || !of.by_lanes() || of.k > pack_sizes[std::size(pack_sizes) - 1] ||
       !(of.any() ? is_quicker : of.is_forced(plan_name::packs))) {
     return false;

@@ -12,15 +12,15 @@ namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
 /// An element and its column as one number that is larger the earlier it ranks, for sorting. Of
-/// 16-bit elements it has 32 bits: the column is where their keys do not differ, if not by sign. 0
-/// is no element. A vector's places beyond its row are -infinity, and their columns negative or not
-/// the row's: they rank after all elements.
+/// 16-bit elements it has 32 bits. 0 is no element. A vector's places beyond its row are -infinity,
+/// and their columns negative or not the row's: they rank after all elements.
 template <class In>
 struct sort_entry {
   using type = packed_entry;
 
-  __device__ static type make(In x, int column) {
-    return entry_of<packed_entry>::make(order_key(x), column);
+  /// Of element i of a vector.
+  __device__ static type make(const block16& vector, int i, int column) {
+    return entry_of<packed_entry>::make(order_key(stored_element<In>(vector, i)), column);
   }
   __device__ static packed_entry unpacked(type e, std::int64_t cols) {
     return ~static_cast<std::uint32_t>(e) < cols ? e : entry_of<packed_entry>::none();
@@ -30,18 +30,18 @@ struct sort_entry {
 template <class In>
 requires(sizeof(In) == 2) struct sort_entry<In> {
   using type = std::uint32_t;
-  static constexpr std::uint32_t column_bits = (1U << spare_key_bits<In>)-1;
 
-  __device__ static type make(In x, int column) {
-    return (order_key(widen(x)) & ~column_bits) |
-           (~static_cast<std::uint32_t>(column) & column_bits);
+  __device__ static type make(const block16& vector, int i, int column) {
+    return half_above(order_keys_of_pair<In>(vector.words[i / 2]), i % 2,
+                      ~static_cast<std::uint32_t>(column));
   }
   __device__ static packed_entry unpacked(type e, std::int64_t cols) {
-    const std::uint32_t column = ~e & column_bits;
-    const bool negative = e >> 31 == 0;
-    return column < cols
-               ? entry_of<packed_entry>::make(negative ? e | column_bits : e & ~column_bits, column)
-               : entry_of<packed_entry>::none();
+    const std::uint32_t column = ~e & 0xffffU;
+    const std::uint32_t key = e >> 16;
+    In x;
+    x.bits = static_cast<std::uint16_t>((key & 0x8000U) != 0 ? key ^ 0x8000U : ~key);
+    return column < cols ? entry_of<packed_entry>::make(order_key(widen(x)), column)
+                         : entry_of<packed_entry>::none();
   }
 };
 
@@ -112,9 +112,9 @@ class best_of_row {
   __device__ void find_entries() {
     Entry best[most];
     best_of_lane<V * width>(best, [&](int i) {
-      return sort_entry<In>::make(stored_element<In>(own_.vector(i / width), i % width), column(i));
+      return sort_entry<In>::make(own_.vector(i / width), i % width, column(i));
     });
-    best_over_lanes(best, row_lanes_);
+    best_over_lanes(best, lane_, 1, row_lanes_);
     if (lane_ == 0) {
 #pragma unroll
       for (int i = 0; i < most; ++i) {
@@ -129,7 +129,7 @@ class best_of_row {
     std::uint32_t best[most];
     best_of_lane<V * width>(best, [&](int i) { return order_key(element(i)); });
     own_.forget();
-    best_over_lanes(best, row_lanes_);
+    best_over_lanes(best, lane_, 1, row_lanes_);
     if (lane_ == 0) {
 #pragma unroll
       for (int i = 0; i < most; ++i) {
@@ -251,10 +251,12 @@ __global__ void __launch_bounds__(256)
   if (!exists) {
     return;
   }
+  const auto share = share_of_row<T>::of(call, whole);
   for (int i = lane; i < call.k; i += row_lanes) {
     int rank = i;
     const packed_entry e = i < k ? best.ranked(i, cols, rank) : entry_of<packed_entry>::none();
-    write_ranked<packed_entry>(call, x, row, rank, e, whole);
+    write_ranked<packed_entry>(call, x, row, rank, e,
+                               [&](T value) { return share(value, call.map); });
   }
   if (lane == 0) {
     write_state(call, row, whole);
@@ -291,8 +293,7 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
     for (int i = 0; i < width; ++i) {
       const int at = own.number(j) * width + i;
-      entries[j * width + i] =
-          sort_entry<In>::make(stored_element<In>(own.vector(j), i), at - range.head);
+      entries[j * width + i] = sort_entry<In>::make(own.vector(j), i, at - range.head);
     }
   }
   own.next_pass();
@@ -313,12 +314,14 @@ __global__ void __launch_bounds__(256)
     return;
   }
   const Entry* const best = sorted + (threadIdx.x - lane) * sorted_stride<In, V>;
+  const auto share = share_of_row<T>::of(call, whole);
   for (int rank = lane; rank < call.k; rank += row_lanes) {
     const packed_entry e =
         rank < n * row_lanes
             ? sort_entry<In>::unpacked(best[rank / n * sorted_stride<In, V> + rank % n], call.cols)
             : entry_of<packed_entry>::none();
-    write_ranked<packed_entry>(call, x, row, rank, e, whole);
+    write_ranked<packed_entry>(call, x, row, rank, e,
+                               [&](T value) { return share(value, call.map); });
   }
   if (lane == 0) {
     write_state(call, row, whole);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// Top-k of short rows, which a warp copies to shared memory: a lane, or a few, take a row's
-/// elements by packs of as many as it keeps, sort each pack and keep the best of both.
+/// elements by packs of as many as it keeps, sort each pack and keep the best of both. A pack of
+/// more than a lane sorts quickly is several neighbouring lanes'.
 #pragma once
 
 #include <gpu/group/combine.hpp>
@@ -11,12 +12,13 @@
 #include <gpu/topk/warp_rows.hpp>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// A warp's rows, their states, and for each its list and, of f32, the largest number that the list
-/// has no room for.
+/// A warp's rows, what their probabilities are made with, and for each its list and, of f32, the
+/// largest number that the list has no room for.
 template <int lanes, int most, class In>
 class rows_by_packs : warp_rows<lanes, In> {
   using base = warp_rows<lanes, In>;
@@ -24,17 +26,19 @@ class rows_by_packs : warp_rows<lanes, In> {
  public:
   using T = arithmetic_t<In>;
   static constexpr int width = base::width;
-  static constexpr int pack_vectors = most / width;
+  static constexpr int each = pack_of_lane(most);  ///< of a pack's entries
+  static constexpr int list_lanes = most / each;
+  static constexpr int lane_vectors = each / width;
   static constexpr bool exact = sizeof(In) == 2;  ///< numbers are in the order of elements
   static constexpr int list_pitch = pack_list_words(most);
-  static_assert(sizeof(softmax_state<T>) == 4 * pack_state_words);
+  static_assert(sizeof(share_of_row<T>) == 4 * pack_share_words);
 
   __device__ rows_by_packs(const topk_arguments<In>& call, const pack_layout& of, int lane,
                            std::int64_t first, unsigned char* memory)
       : base(call, of, lane, first, memory),
         k_(call.k < call.cols ? static_cast<int>(call.k) : cols_),
-        states_(reinterpret_cast<softmax_state<T>*>(copies_ + none_ + 1)),
-        found_(reinterpret_cast<std::uint32_t*>(states_ + of.rows)) {}
+        shares_(reinterpret_cast<share_of_row<T>*>(copies_ + none_ + 1)),
+        found_(reinterpret_cast<std::uint32_t*>(shares_ + of.rows)) {}
 
   using base::copy;
 
@@ -45,46 +49,53 @@ class rows_by_packs : warp_rows<lanes, In> {
     const int r = row_of_lane();
     const int own = row_begin(r);
     const int size = size_of(r);
-    std::uint32_t best[most];
+    std::uint32_t best[each];
     std::uint32_t lost = 0;
     const auto tell = [&](std::uint32_t left_out) {
       if constexpr (!exact) {
         lost = lost < left_out ? left_out : lost;
       }
     };
-    for (int first = 0; first < of_.vectors; first += pack_vectors << of_.row_shift) {
-      std::uint32_t some[most];
+    // An element's position without the lane's part, which comes later: the same for all lanes.
+    const auto add_part = [&](std::uint32_t(&numbers)[each]) {
 #pragma unroll
-      for (int j = 0; j < pack_vectors; ++j) {
+      for (int i = 0; i < each; ++i) {
+        numbers[i] -= static_cast<std::uint32_t>(part * width);
+      }
+    };
+#pragma unroll 1
+    for (int first = 0; first < of_.vectors; first += lane_vectors << of_.row_shift) {
+      std::uint32_t some[each];
+#pragma unroll
+      for (int j = 0; j < lane_vectors; ++j) {
         const int v0 = first + (j << of_.row_shift);
         const int v = v0 + part;
         const block16 loaded = copies_[v < size ? own + v : none_];
-        // Its position without the lane's part, which comes later: the same for all lanes.
         const auto reversed = ~static_cast<std::uint32_t>(v0 * width) & of_.positions;
         make_numbers(some, j * width, loaded, reversed);
       }
-      sort_within_lane<0, most>(some);
+      if constexpr (list_lanes > 1) {
+        add_part(some);
+      }
+      sort_over_lanes(some, part, list_lanes);
       if (first == 0) {
 #pragma unroll
-        for (int i = 0; i < most; ++i) {
+        for (int i = 0; i < each; ++i) {
           best[i] = some[i];
         }
       } else {
-        merge_best(best, some, tell);
+        merge_best(best, some, part, list_lanes, tell);
       }
     }
-    if (row_lanes > 1) {
-#pragma unroll
-      for (int i = 0; i < most; ++i) {
-        best[i] -= static_cast<std::uint32_t>(part * width);
-      }
+    if constexpr (list_lanes == 1) {
+      add_part(best);
     }
-    best_over_lanes(best, row_lanes, tell);
+    best_over_lanes(best, part, list_lanes, row_lanes, tell);
     std::uint32_t* const list = found_ + r * list_pitch;
-    if (part == 0) {
+    if (part < list_lanes) {
 #pragma unroll
-      for (int i = 0; i < most; ++i) {
-        list[i] = best[i];
+      for (int i = 0; i < each; ++i) {
+        list[part * each + i] = best[i];
       }
     }
     if constexpr (!exact) {
@@ -107,15 +118,15 @@ class rows_by_packs : warp_rows<lanes, In> {
         const bool tied = are_different(own, size, part, last);
         for_each_row(part == 0 && may_be_tied && tied, [&](int row) { settle_tied(row); });
       }
-      std::uint32_t nearest = ~std::uint32_t{0};
-#pragma unroll
-      for (int i = 0; i + 1 < most; ++i) {
-        const std::uint32_t apart = (best[i] ^ best[i + 1]) & ~of_.positions;
-        nearest = nearest < apart ? nearest : apart;
+      bool are_close = false;
+#pragma unroll 1
+      for (int i = part + 1; i < k_; i += row_lanes) {
+        are_close = are_close || close(list[i - 1], list[i]);
       }
-      synchronize_warp();  // all have read what is overwritten
-      if (part == 0 && exists && nearest == 0) {
-        put_in_order(r, best);
+      const lane_mask of_row = ((lane_mask{2} << (row_lanes - 1)) - 1) << (lane_ - part);
+      const lane_mask all_close = ballot(are_close && exists);
+      if (part == 0 && (all_close & of_row) != 0) {
+        put_in_order(r);
       }
       synchronize_warp();
     }
@@ -124,7 +135,8 @@ class rows_by_packs : warp_rows<lanes, In> {
   /// The rows' states, with the same bits as by fold_tile of row_plan's lanes and vectors: a lane
   /// has what several of those would have, and adds their sums in the same order.
   __device__ void fold() const {
-    const int row_lanes = 1 << of_.row_shift;
+    const int row_shift = of_.row_shift < of_.fold_shift ? of_.row_shift : of_.fold_shift;
+    const int row_lanes = 1 << row_shift;  // if more search, several fold the same
     const int part = lane_ & (row_lanes - 1);
     const int r = row_of_lane();
     const int size = size_of(r);
@@ -145,15 +157,15 @@ class rows_by_packs : warp_rows<lanes, In> {
       largest = max_over_lanes(largest, row_lanes);
     }
     const auto f = frame<T>::of(largest, call_.scale);
-    const int members = 1 << (of_.fold_shift - of_.row_shift);
+    const int members = 1 << (of_.fold_shift - row_shift);
     T total = 0;
     with_exponential<precision::fast>(f, [&](const auto& exponential) {
       T before[3] = {0, 0, 0};
 #pragma unroll 1
       for (int i = 0; i < members; ++i) {
-        const int member = reversed_bits(i, of_.fold_shift - of_.row_shift);
+        const int member = reversed_bits(i, of_.fold_shift - row_shift);
         T sums[2] = {0, 0};
-        each(part + (member << of_.row_shift), 1 << of_.fold_shift, [&](const block16& v) {
+        each(part + (member << row_shift), 1 << of_.fold_shift, [&](const block16& v) {
 #pragma unroll
           for (int e = 0; e < width; ++e) {
             sums[e % 2] += exponential(element_of<In>(v, e));
@@ -179,46 +191,98 @@ class rows_by_packs : warp_rows<lanes, In> {
       }
     });
     total = sum_over_lanes(total, row_lanes);
-    if (part == 0 && lane_ >> of_.row_shift < rows_) {
-      states_[r] = {largest, total};
-      write_state(call_, first_ + r, states_[r]);
+    if ((lane_ & ((1 << of_.row_shift) - 1)) == 0 && lane_ >> of_.row_shift < rows_) {
+      const softmax_state<T> whole{largest, total};
+      write_state(call_, first_ + r, whole);
+      auto share = share_of_row<T>::of(call_, whole);
+      share.sum = 1 / share.sum;  // for many results
+      shares_[r] = share;
     }
     synchronize_warp();
   }
 
+  /// One output after the other, so that each asks for its type once.
   __device__ void write() const {
-    const int step = lanes >> of_.list_shift;
-    const int r0 = lane_ >> of_.list_shift;
-    const bool has_values = call_.values.data != nullptr;
-    const bool has_probabilities = call_.probabilities.data != nullptr;
-#pragma unroll 1
-    for (int rank = lane_ & ((1 << of_.list_shift) - 1); rank < static_cast<int>(call_.k);
-         rank += 1 << of_.list_shift) {
-      const bool exists = rank < k_;
-      ranked_cursor indices(call_.indices, first_ + r0, rank, step);
-      ranked_cursor values(call_.values, first_ + r0, rank, step);
-      ranked_cursor probabilities(call_.probabilities, first_ + r0, rank, step);
-      const std::uint32_t* number = found_ + r0 * list_pitch + rank;
-      const block16* own = copies_ + row_begin(r0);
-#pragma unroll 1
-      for (int r = r0; r < rows_; r += step) {
-        const int at = exists ? position(*number) : 0;
-        const int head = of_.whole ? 0 : head_of(r);
-        indices.write_integer(exists ? at - head + call_.column_offset : -1);
-        const In element = exists ? reinterpret_cast<const In*>(own)[at] : stored_infinity();
-        if (has_values) {
-          values.write_element(element);
-        }
-        if (has_probabilities) {
-          probabilities.write_real(probability_of(call_, widen(element), states_[r]));
-        }
-        number += step * list_pitch;
-        own += step * of_.pitch;
-      }
+    if (call_.indices.type == dtype::i64) {
+      write_columns<std::int64_t>();
+    } else {
+      write_columns<std::int32_t>();
+    }
+    if (call_.values.data != nullptr) {
+      write_reals(call_.values, [](int, In x) { return x; });
+    }
+    if (call_.probabilities.data != nullptr) {
+      write_reals(call_.probabilities, [&](int r, In x) {
+        const share_of_row<T> share = shares_[r];
+        return share.exponential_of(widen(x), call_.map) * share.sum;
+      });
     }
   }
 
  private:
+  /// To each result of an output value(row, element, its position in the row), where it exists.
+  /// Else the element is outside.
+  template <class Out, class Value>
+  __device__ void write_ranked(const ranked_output& to, const Value& value) const {
+    [[maybe_unused]] constexpr int at_once =
+        std::is_same_v<Out, double> || std::is_same_v<Out, half> ? 1 : 4;
+    const int first = lane_ >> of_.list_shift;
+    const int rows_apart = lanes >> of_.list_shift;
+    const int rows = (rows_ - first + rows_apart - 1) / rows_apart;
+#pragma unroll 1
+    for (int rank = lane_ & ((1 << of_.list_shift) - 1); rank < static_cast<int>(call_.k);
+         rank += 1 << of_.list_shift) {
+      const bool exists = rank < k_;
+      const std::uint32_t positions = exists ? of_.positions : 0;
+      const block16* own = copies_ + (exists ? row_begin(first) : none_);
+      const int own_apart = exists ? row_begin(rows_apart) : 0;
+      const std::uint32_t* number = found_ + first * list_pitch + rank;
+      Out* at = static_cast<Out*>(to.data) + (first_ + first) * to.stride + rank;
+#pragma unroll(at_once)
+      for (int i = 0; i < rows; ++i) {
+        const auto position = static_cast<int>(~*number & positions);
+        *at = value(first + i * rows_apart, reinterpret_cast<const In*>(own)[position],
+                    exists ? position : -1);
+        own += own_apart;
+        number += rows_apart * list_pitch;
+        at += rows_apart * to.stride;
+      }
+    }
+  }
+  template <class Out>
+  __device__ void write_columns() const {
+    const std::int64_t offset = call_.column_offset;
+    write_ranked<Out>(call_.indices, [&](int r, In, int position) {
+      return position < 0 ? Out{-1}
+                          : static_cast<Out>(position - (of_.whole ? 0 : head_of(r)) + offset);
+    });
+  }
+  /// What value(row, element) gives, in the output's type.
+  template <class Value>
+  __device__ void write_reals(const ranked_output& to, const Value& value) const {
+    switch (to.type) {
+      case dtype::f64:
+        return write_reals_as<double>(to, value);
+      case dtype::f16:
+        return write_reals_as<half>(to, value);
+      case dtype::bf16:
+        return write_reals_as<bfloat16>(to, value);
+      default:
+        return write_reals_as<float>(to, value);
+    }
+  }
+  template <class Out, class Value>
+  __device__ void write_reals_as(const ranked_output& to, const Value& value) const {
+    write_ranked<Out>(to, [&](int r, In x, int) {
+      const auto result = value(r, x);
+      if constexpr (std::is_same_v<decltype(result), const Out>) {
+        return result;  // an element itself: its bits, if it is a NaN
+      } else {
+        return Out(static_cast<arithmetic_t<Out>>(widen(result)));
+      }
+    });
+  }
+
   /// The row that a lane searches and folds; of one with no row the last.
   [[nodiscard]] __device__ int row_of_lane() const {
     const int r = lane_ >> of_.row_shift;
@@ -249,7 +313,7 @@ class rows_by_packs : warp_rows<lanes, In> {
     }
   }
   /// The numbers of a vector's elements, whose first position is `reversed`.
-  __device__ void make_numbers(std::uint32_t (&some)[most], int to, const block16& v,
+  __device__ void make_numbers(std::uint32_t (&some)[each], int to, const block16& v,
                                std::uint32_t reversed) const {
     if constexpr (exact) {
 #pragma unroll
@@ -380,22 +444,15 @@ class rows_by_packs : warp_rows<lanes, In> {
     }
   }
 
-  /// Puts those of a row's list that are close to each other in order; `best` is that list, but for
-  /// what settle_tied changed, which is in order.
-  __device__ void put_in_order(int r, const std::uint32_t (&best)[most]) const {
-    std::uint64_t close_to_next = 0;
-#pragma unroll
-    for (int i = 0; i + 1 < most; ++i) {
-      close_to_next |= close(best[i], best[i + 1]) ? std::uint64_t{1} << i : 0;
-    }
+  /// Puts those of a row's list that are close to each other in order.
+  __device__ void put_in_order(int r) const {
     std::uint32_t* const list = found_ + r * list_pitch;
 #pragma unroll 1
-    for (; close_to_next != 0; close_to_next &= close_to_next - 1) {
-      const int i = 64 - leading_zeros(close_to_next & (0 - close_to_next));
-      if (i >= k_) {
-        break;
-      }
+    for (int i = 1; i < k_; ++i) {
       const std::uint32_t own = list[i];
+      if (!close(list[i - 1], own)) {
+        continue;
+      }
       const std::uint32_t key = order_key(value(r, own));
       int to = i;
       while (to > 0 && close(list[to - 1], own) && order_key(value(r, list[to - 1])) < key) {
@@ -422,7 +479,7 @@ class rows_by_packs : warp_rows<lanes, In> {
   using base::stored_infinity;
 
   int k_;
-  softmax_state<T>* states_;
+  share_of_row<T>* shares_;  ///< with reciprocal sums
   std::uint32_t* found_;
 };
 

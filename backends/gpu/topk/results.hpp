@@ -76,22 +76,28 @@ struct topk_arguments {
   }
 };
 
-/// A result's share of its row's sum of exponentials.
-template <class In>
-__device__ inline arithmetic_t<In> probability_of(const topk_arguments<In>& call,
-                                                  arithmetic_t<In> value,
-                                                  const softmax_state<arithmetic_t<In>>& whole) {
-  using T = arithmetic_t<In>;
-  const T top = call.scale * whole.max;
-  if (isfinite(top)) {
-    return call.cols == 1
-               ? T{1}
-               : exponential<precision::exact>(
-                     frame<T>::of(whole.max, call.scale).exponent(mapped(value, call.map))) /
-                     whole.sum;
+/// From an element to its share of its row's sum of exponentials: a probability.
+template <class T>
+struct alignas(4 * sizeof(T)) share_of_row {
+  frame<T> whole;
+  T sum;
+
+  template <class In>
+  __device__ static share_of_row of(const topk_arguments<In>& call, const softmax_state<T>& state) {
+    const T top = call.scale * state.max;
+    if (isfinite(top)) {
+      return call.cols == 1 ? share_of_row{{T{0}, T{0}, T{1}}, T{1}}
+                            : share_of_row{frame<T>::of(state.max, call.scale), state.sum};
+    }
+    return {frame<T>::of(state.max, call.scale), top == -infinity<T> && call.empty_is_zero
+                                                     ? infinity<T>
+                                                     : std::numeric_limits<T>::quiet_NaN()};
   }
-  return top == -infinity<T> && call.empty_is_zero ? T{0} : std::numeric_limits<T>::quiet_NaN();
-}
+  __device__ T exponential_of(T x, element_map map) const {
+    return exponential<precision::exact>(whole.exponent(mapped(x, map)));
+  }
+  __device__ T operator()(T x, element_map map) const { return exponential_of(x, map) / sum; }
+};
 
 template <class T>
 __device__ inline void write_as(const ranked_output& to, std::int64_t row, std::int64_t rank,
@@ -100,10 +106,11 @@ __device__ inline void write_as(const ranked_output& to, std::int64_t row, std::
 }
 
 /// The results of one rank of a row; an entry that does not exist is an absent one.
-template <class Entry, class In>
+/// probability(value): asked for where it is wanted.
+template <class Entry, class In, class Probability>
 __device__ inline void write_ranked(const topk_arguments<In>& call, const In* x, std::int64_t row,
                                     std::int64_t rank, const Entry& entry,
-                                    const softmax_state<arithmetic_t<In>>& whole) {
+                                    const Probability& probability) {
   using T = arithmetic_t<In>;
   const bool exists = entry_of<Entry>::exists(entry);
   const std::int64_t column = exists ? entry_of<Entry>::column(entry) : 0;
@@ -118,47 +125,9 @@ __device__ inline void write_ranked(const topk_arguments<In>& call, const In* x,
     write_as(call.values, row, rank, value);
   }
   if (call.probabilities.data != nullptr) {
-    write_as(call.probabilities, row, rank, probability_of(call, value, whole));
+    write_as(call.probabilities, row, rank, probability(value));
   }
 }
-
-/// One rank's results of a row, and of others at an even distance: what finds them is computed
-/// once.
-class ranked_cursor {
- public:
-  __device__ ranked_cursor(const ranked_output& to, std::int64_t row, std::int64_t rank, int step)
-      : type_(to.type) {
-    const int bytes = type_ == dtype::f64 || type_ == dtype::i64   ? 8
-                      : type_ == dtype::f32 || type_ == dtype::i32 ? 4
-                                                                   : 2;
-    at_ = static_cast<unsigned char*>(to.data) + (row * to.stride + rank) * bytes;
-    step_ = step * to.stride * bytes;
-  }
-  __device__ void write_integer(std::int64_t value) {
-    core::write_integer(at_, type_, 0, value);
-    at_ += step_;
-  }
-  template <class T>
-  __device__ void write_real(T value) {
-    core::write_real(at_, type_, 0, value);
-    at_ += step_;
-  }
-  /// The element itself, where the types are the same.
-  template <class In>
-  __device__ void write_element(In x) {
-    if (type_ == dtype_of<In>) {
-      *reinterpret_cast<In*>(at_) = x;
-      at_ += step_;
-    } else {
-      write_real(widen(x));
-    }
-  }
-
- private:
-  dtype type_;
-  unsigned char* at_;
-  std::int64_t step_;
-};
 
 /// The results of a row that have no rank.
 template <class In>
@@ -177,9 +146,12 @@ template <class In>
 __device__ inline void write_row(const topk_arguments<In>& call, const In* x, std::int64_t row,
                                  const packed_entry* ranked,
                                  const softmax_state<arithmetic_t<In>>& whole) {
+  using T = arithmetic_t<In>;
 #pragma unroll 1
   for (int i = static_cast<int>(threadIdx.x); i < call.k; i += static_cast<int>(blockDim.x)) {
-    write_ranked<packed_entry>(call, x, row, i, ranked[i], whole);
+    write_ranked<packed_entry>(call, x, row, i, ranked[i], [&](T value) {
+      return share_of_row<T>::of(call, whole)(value, call.map);
+    });
   }
   if (threadIdx.x == 0) {
     write_state(call, row, whole);

@@ -96,7 +96,8 @@ __global__ void __launch_bounds__(512, least_resident(2)) topk_row(const topk_ar
   __syncthreads();  // the row's state is there
   const softmax_state<T> whole = call.folds ? row_state[0] : softmax_state<T>{};
   selection.run(keys, [&](std::int64_t rank, const Entry& e) {
-    write_ranked<Entry>(call, x, row, rank, e, whole);
+    write_ranked<Entry>(call, x, row, rank, e,
+                        [&](T value) { return share_of_row<T>::of(call, whole)(value, call.map); });
   });
   if (threadIdx.x == 0) {
     write_state(call, row, whole);
