@@ -108,7 +108,7 @@ struct pack_rule {
   int sort;
   int merge;
 };
-constexpr pack_rule pack_rules[] = {{90, 45}, {200, 110}, {320, 150}, {480, 200}};
+constexpr pack_rule pack_rules[] = {{90, 45}, {200, 110}, {360, 150}, {530, 200}};
 static_assert(std::size(pack_rules) == std::size(pack_sizes));
 
 /// Whether the rows that so many lanes each of a block's warps look through fit into its shared
