@@ -293,7 +293,9 @@ TEST_CASE("top-k: enough groups for k, and room for what is above the bound") {
           CHECK(plan.pack >= k);
           CHECK(std::find(std::begin(pack_sizes), std::end(pack_sizes), plan.pack) !=
                 std::end(pack_sizes));
-          CHECK(plan.searching <= pass.lanes);
+          const int list_lanes = plan.pack / pack_of_lane(plan.pack);
+          CHECK(plan.searching >= list_lanes);
+          CHECK(plan.searching <= std::max(pass.lanes, list_lanes));
           CHECK(plan.searching * most_folds_each >= pass.lanes);
           CHECK(plan.warp_rows >= 1);
           CHECK(plan.warp_rows * plan.searching <= device.lanes);
@@ -489,11 +491,10 @@ TEST_CASE("top-k of short rows: the best of lanes, packs, a sort, a warp or a bl
   CHECK(few.warp_rows == 1);
   CHECK(many.warp_rows * many.searching == 32);
   CHECK(few.searching > many.searching);
-  CHECK(plan_topk({64, 4, 32}, 131072, 64, with_clusters).searching == 1);  // it has one pack
-  CHECK(plan_topk({128, 4, 32}, 65536, 64, with_clusters).searching == 2);
-  CHECK(kind({128, 4, 32}, 4224, 33) == topk_plan_kind::lanes);  // a sort
-  CHECK(kind({128, 4, 32}, 4225, 33) == topk_plan_kind::packs);
-  CHECK(kind({160, 4, 32}, 1, 33) == topk_plan_kind::packs);  // a sort would fold otherwise
+  CHECK(plan_topk({64, 4, 32}, 131072, 64, with_clusters).searching == 4);  // a pack's lanes
+  CHECK(plan_topk({128, 4, 32}, 65536, 64, with_clusters).searching == 4);
+  CHECK(plan_topk({512, 4, 32}, 65536, 64, with_clusters).searching == 8);  // shared memory
+  CHECK(kind({128, 4, 32}, 1, 33) == topk_plan_kind::packs);
   // A warp of more lanes than have the row would fold it in another order.
   CHECK(plan_topk({1000, 4, 32}, 4000, 8, wide_warps).kind == topk_plan_kind::lanes);
   CHECK(kind({1000, 4, 32}, 1, 128) == topk_plan_kind::bounded);

@@ -107,8 +107,10 @@ struct topk_question {
 struct pack_rule {
   int sort;
   int merge;
+  std::int64_t bytes;  ///< of a warp's rows and their lists, at most, but for what pack_pitch adds
 };
-constexpr pack_rule pack_rules[] = {{90, 45}, {200, 110}, {360, 150}, {530, 200}};
+constexpr pack_rule pack_rules[] = {
+    {90, 45, 8192}, {200, 110, 9728}, {360, 150, 9216}, {530, 200, 9728}};
 static_assert(std::size(pack_rules) == std::size(pack_sizes));
 
 /// Whether the rows that so many lanes each of a block's warps look through fit into its shared
@@ -124,8 +126,6 @@ bool have_room(const topk_question& of, int searching, int pack) {
 /// that each does the least.
 int searching_lanes(const topk_question& of, const pack_rule& rule, int pack) {
   constexpr int busy_warps = 12;  // of a multiprocessor
-  // Of a warp's rows and their lists, but for what pack_pitch adds.
-  constexpr std::int64_t most_bytes = 8192;
   const std::int64_t row_bytes = of.vectors * vector_bytes;
   const int each = pack_of_lane(pack);
   const std::int64_t packs = (row_bytes / of.shape.element_bytes + each - 1) / each;
@@ -141,7 +141,7 @@ int searching_lanes(const topk_question& of, const pack_rule& rule, int pack) {
                                             busy_warps * of.device.multiprocessors);
   };
   int best = std::max(of.pass.lanes / most_folds_each, pack / each);
-  while (best < of.pass.lanes && (bytes(best) > most_bytes || !have_room(of, best, pack))) {
+  while (best < of.pass.lanes && (bytes(best) > rule.bytes || !have_room(of, best, pack))) {
     best *= 2;
   }
   for (int lanes = 2 * best; lanes <= of.pass.lanes; lanes *= 2) {

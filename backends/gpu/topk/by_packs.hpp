@@ -214,7 +214,7 @@ class rows_by_packs : warp_rows<lanes, In> {
     if (call_.probabilities.data != nullptr) {
       write_reals(call_.probabilities, [&](int r, In x) {
         const share_of_row<T> share = shares_[r];
-        return share.exponential_of(widen(x), call_.map) * share.sum;
+        return canonical(share.exponential_of(widen(x), call_.map) * share.sum);
       });
     }
   }
@@ -238,7 +238,7 @@ class rows_by_packs : warp_rows<lanes, In> {
       const int own_apart = exists ? row_begin(rows_apart) : 0;
       const std::uint32_t* number = found_ + first * list_pitch + rank;
       Out* at = static_cast<Out*>(to.data) + (first_ + first) * to.stride + rank;
-#pragma unroll(at_once)
+#pragma unroll at_once
       for (int i = 0; i < rows; ++i) {
         const auto position = static_cast<int>(~*number & positions);
         *at = value(first + i * rows_apart, reinterpret_cast<const In*>(own)[position],

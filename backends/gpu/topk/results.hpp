@@ -96,7 +96,9 @@ struct alignas(4 * sizeof(T)) share_of_row {
   __device__ T exponential_of(T x, element_map map) const {
     return exponential<precision::exact>(whole.exponent(mapped(x, map)));
   }
-  __device__ T operator()(T x, element_map map) const { return exponential_of(x, map) / sum; }
+  __device__ T operator()(T x, element_map map) const {
+    return canonical(exponential_of(x, map) / sum);
+  }
 };
 
 template <class T>
