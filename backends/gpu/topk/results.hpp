@@ -149,11 +149,11 @@ __device__ inline void write_row(const topk_arguments<In>& call, const In* x, st
                                  const packed_entry* ranked,
                                  const softmax_state<arithmetic_t<In>>& whole) {
   using T = arithmetic_t<In>;
+  const auto share = share_of_row<T>::of(call, whole);
 #pragma unroll 1
   for (int i = static_cast<int>(threadIdx.x); i < call.k; i += static_cast<int>(blockDim.x)) {
-    write_ranked<packed_entry>(call, x, row, i, ranked[i], [&](T value) {
-      return share_of_row<T>::of(call, whole)(value, call.map);
-    });
+    write_ranked<packed_entry>(call, x, row, i, ranked[i],
+                               [&](T value) { return share(value, call.map); });
   }
   if (threadIdx.x == 0) {
     write_state(call, row, whole);
