@@ -9,7 +9,8 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// The larger one first. Every third of `number` finds the smaller one by multiplications.
+/// The larger one first. Every third of `number` finds the smaller one by other units than those
+/// that compare, which have the most to do.
 template <class Entry>
 __device__ inline void exchange(Entry& a, Entry& b, int number) {
   const Entry first = a;

@@ -76,9 +76,15 @@ struct topk_arguments {
   }
 };
 
+/// A result's exponential, in its row's frame.
+template <class T>
+__device__ inline T ranked_exponential(const frame<T>& whole, T x, element_map map) {
+  return exponential<precision::exact>(whole.exponent(mapped(x, map)));
+}
+
 /// From an element to its share of its row's sum of exponentials: a probability.
 template <class T>
-struct alignas(4 * sizeof(T)) share_of_row {
+struct share_of_row {
   frame<T> whole;
   T sum;
 
@@ -93,11 +99,8 @@ struct alignas(4 * sizeof(T)) share_of_row {
                                                      ? infinity<T>
                                                      : std::numeric_limits<T>::quiet_NaN()};
   }
-  __device__ T exponential_of(T x, element_map map) const {
-    return exponential<precision::exact>(whole.exponent(mapped(x, map)));
-  }
   __device__ T operator()(T x, element_map map) const {
-    return canonical(exponential_of(x, map) / sum);
+    return canonical(ranked_exponential(whole, x, map) / sum);
   }
 };
 
