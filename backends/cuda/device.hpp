@@ -68,6 +68,24 @@ __device__ inline T shuffle(T value, int from) {
   return __shfl_sync(0xffffffffU, value, from);
 }
 
+template <class T>
+__device__ inline void add_of_lane_below(T& to, T value, int distance) {
+  const T other = __shfl_up_sync(0xffffffffU, value, static_cast<unsigned>(distance));
+  if (static_cast<int>(threadIdx.x) % 32 >= distance) {
+    to += other;
+  }
+}
+/// The shuffle says whether there is such a lane.
+__device__ inline void add_of_lane_below(float& to, float value, int distance) {
+  asm volatile(
+      "{\n\t.reg .pred is_lane;\n\t"
+      ".reg .f32 other;\n\t"
+      "shfl.sync.up.b32 other|is_lane, %1, %2, 0, -1;\n\t"
+      "@is_lane add.f32 %0, %0, other;\n\t}"
+      : "+f"(to)
+      : "f"(value), "r"(distance));
+}
+
 /// What lanes of a warp wrote to memory is seen by its other lanes after it.
 __device__ inline void synchronize_warp() { __syncwarp(); }
 

@@ -175,40 +175,50 @@ bool goes_by_block(const core::scan_problem& p) {
   return p.carry_in.data == nullptr || scale == 0 || (scale >= 1 && is_power_of_2);
 }
 
-template <class In>
+/// Warps of a block. A row's bits depend on them, and so they depend on its columns alone; spans
+/// are a multiple of their steps.
+template <int lanes, class In>
+int warps_of_row(std::int64_t cols) {
+  constexpr int most = scan_threads<In> / lanes;
+  constexpr std::int64_t few_steps = std::int64_t{4} * lanes * scan_each<In>;
+  if (cols <= few_steps) {
+    return 1;  // which waits for no other
+  }
+  return cols <= 2 * few_steps && most > 2 ? 2 : most;
+}
+
+template <int of_lane, class In>
 void run_scan_by_block(executor& on, const core::scan_problem& p) {
-  using rows_type = core::scan_rows<In, scan_step>;
+  using rows_type = core::scan_rows<In, scan_span>;
   const auto how = scan_arithmetic::of(p.scale);
   const int spans = static_cast<int>(divide_up(p.x.cols, scan_span));
-  const int steps = p.x.cols > 0 ? static_cast<int>(divide_up(p.x.cols, scan_step)) : 1;
   // Blocks of a row each read it once, if they are enough for the device.
   const bool by_span = spans > 1 && p.x.rows < 2 * on.properties.multiprocessors;
-  const std::int64_t parts = p.x.rows * spans;
-  const scan_blocks blocks = {
-      .steps = steps,
-      .spans = spans,
-      .by_span = by_span,
-      .carry_in = static_cast<const max_sum<float>*>(p.carry_in.data),
-      .carry_out = static_cast<max_sum<float>*>(p.carry_out.data),
-      .carries = by_span ? static_cast<scan_carry*>(on.scratch.at_least(
-                               static_cast<std::size_t>(parts) * sizeof(scan_carry)))
-                         : nullptr};
-  const std::int64_t grid = by_span ? parts : p.x.rows;
+  const std::int64_t grid = by_span ? p.x.rows * spans : p.x.rows;
   core::with_output<In>(p.lse.type, [&]<class Out>(Out) {
     with_lanes(on.properties.lanes, [&](auto lanes) {
-      const std::int64_t warps = divide_up(p.x.cols, std::int64_t{lanes()} * scan_each);
-      constexpr int most_warps = scan_threads / lanes();
-      const int threads_of_row =
-          lanes() * (warps < most_warps ? (warps > 1 ? static_cast<int>(warps) : 1) : most_warps);
+      const int threads_of_row = lanes() * warps_of_row<lanes(), In>(p.x.cols);
+      const std::int64_t step = std::int64_t{threads_of_row} * of_lane;
+      const scan_blocks blocks = {
+          .steps = p.x.cols > 0 ? static_cast<int>(divide_up(p.x.cols, step)) : 1,
+          .spans = spans,
+          .by_span = by_span,
+          .carry_in = static_cast<const max_sum<float>*>(p.carry_in.data),
+          .carry_out = static_cast<max_sum<float>*>(p.carry_out.data),
+          .carries = by_span ? static_cast<scan_carry*>(on.scratch.at_least(
+                                   static_cast<std::size_t>(grid) * sizeof(scan_carry)))
+                             : nullptr};
       auto* const y = static_cast<Out*>(p.lse.data);
       const auto launch_for = [&]<bool reverse>(std::bool_constant<reverse>) {
-        if (by_span) {
-          launch_grid(on.stream, scan_by_block<lanes(), true, reverse, In, In>, grid,
-                      threads_of_row, rows_type::of(p), nullptr, 0, false, how, blocks);
-          launch_grid(on.stream, scan_spans, divide_up(p.x.rows, scan_threads), scan_threads,
-                      p.x.rows, how, blocks);
+        if constexpr (of_lane == scan_each<In>) {
+          if (by_span) {
+            launch_grid(on.stream, scan_by_block<lanes(), of_lane, true, reverse, In, In>, grid,
+                        threads_of_row, rows_type::of(p), nullptr, 0, false, how, blocks);
+            launch_grid(on.stream, scan_spans, divide_up(p.x.rows, scan_span_threads),
+                        scan_span_threads, p.x.rows, how, blocks);
+          }
         }
-        launch_grid(on.stream, scan_by_block<lanes(), false, reverse, In, Out>, grid,
+        launch_grid(on.stream, scan_by_block<lanes(), of_lane, false, reverse, In, Out>, grid,
                     threads_of_row, rows_type::of(p), y, p.lse.stride, p.exclusive, how, blocks);
       };
       if (p.reverse) {
@@ -224,7 +234,9 @@ template <class In>
 void run_scan(executor& on, const core::scan_problem& p) {
   if constexpr (sizeof(arithmetic_t<In>) == 4) {
     if (goes_by_block(p)) {
-      return run_scan_by_block<In>(on, p);
+      return p.x.cols <= on.properties.lanes * scan_each_of_short
+                 ? run_scan_by_block<scan_each_of_short, In>(on, p)
+                 : run_scan_by_block<scan_each<In>, In>(on, p);
     }
   }
   auto rows = scan_rows<In>::of(p);

@@ -39,8 +39,12 @@ bool is_right(Out y, reference::wide_t<In> exact, std::int64_t cols, bool carry)
   using A = reference::arithmetic_t<In>;
   const wide u = std::numeric_limits<A>::epsilon() / 2;
   const wide value = reference::widen(y);
-  if (std::isnan(exact) || std::isinf(exact)) {
-    return std::isnan(exact) ? std::isnan(value) : value == exact;
+  if (std::isnan(exact)) {
+    const Out canonical = Out(std::numeric_limits<reference::arithmetic_t<Out>>::quiet_NaN());
+    return std::memcmp(&y, &canonical, sizeof(Out)) == 0;
+  }
+  if (std::isinf(exact)) {
+    return value == exact;
   }
   const wide bound =
       (std::abs(exact) + 16 + (carry ? 2 : 0) + std::log2(static_cast<wide>(cols))) * u;
@@ -247,7 +251,10 @@ TEST_SUITE("scan") {
                               {6144, -11.7010431, 5.17630577, 0.75693959},
                               {65536, -6.95637846, 2.88667393, 1.47448301},
                               {6144, -8.1, 4.2, 1},
-                              {600, -5.3, 3.6, 1}};
+                              {600, -5.3, 3.6, 1},
+                              {2, 0x1p-19, 60, 1},  // the maximum and the sum's logarithm cancel
+                              {2, 0.0005, 60, 1},
+                              {600, -60.001, 0.5, 1}};
     queue q;
     for (const peak& of : peaks) {
       problem<In> p({.rows = 1, .cols = of.cols, .scale = of.scale});
@@ -256,6 +263,25 @@ TEST_SUITE("scan") {
       }
       p.commit();
       check_scan<In>(q, p, {});
+    }
+  }
+
+  TEST_CASE_TEMPLATE("an element above those of the steps before it", In,
+                     SOFTFOLD_TEST_INPUT_TYPES) {
+    queue q;
+    for (const std::int64_t before : {256, 512, 1024, 2048, 4096}) {
+      for (const double scale : {0.99, 1.0, 1.2, 1.45592415}) {
+        for (const double jump : {3.0, 7.3, 7.6203, 8.05, 9.6, 11.0}) {
+          problem<In> p({.rows = 1, .cols = before + 1, .scale = scale});
+          for (std::int64_t c = 0; c < before; ++c) {
+            p.x(0, c) = make<In>(-6e4);
+          }
+          p.x(0, before / 3) = make<In>(0.00123456789 - jump / scale);
+          p.x(0, before) = make<In>(0.00123456789);
+          p.commit();
+          check_scan<In>(q, p, {});
+        }
+      }
     }
   }
 

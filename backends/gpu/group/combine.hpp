@@ -46,16 +46,11 @@ __device__ inline T sum_over_lanes(T value, int lanes) {
 /// Numbers of a warp's lanes become their sums up to the own lane, each of several by itself.
 template <int lanes, class T, int count>
 __device__ inline void sum_up_to_lane(T (&own)[count]) {
-  auto lane = static_cast<int>(threadIdx.x) % lanes;
-  forget_origin(lane);  // comparisons with it are made anew each time
 #pragma unroll
   for (int distance = 1; distance < lanes; distance *= 2) {
 #pragma unroll
     for (int i = 0; i < count; ++i) {
-      const T other = shuffle(own[i], lane - distance);
-      if (lane >= distance) {
-        own[i] += other;
-      }
+      add_of_lane_below(own[i], own[i], distance);
     }
   }
 }

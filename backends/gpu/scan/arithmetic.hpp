@@ -18,21 +18,23 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// Elements of a thread in a step; conditions of more than 8 have no room in AMD GPUs' scalar
-/// registers.
-constexpr int scan_each = has_max_over_warp ? 16 : 8;
-constexpr int scan_step = 2048;
-constexpr int scan_threads = scan_step / scan_each;
-constexpr int scan_span = 8 * scan_step;  ///< columns whose carry is summed by itself
+/// Elements of a thread in a step, and of one whose row is short; conditions of more than 8 have no
+/// room in AMD GPUs' scalar registers.
+template <class In>
+constexpr int scan_each = !has_max_over_warp ? 8 : (sizeof(In) == 2 ? 32 : 16);
+constexpr int scan_each_of_short = 8;
+/// Threads of a block, at most.
+template <class In>
+constexpr int scan_threads = !has_max_over_warp ? 256 : (sizeof(In) == 2 ? 64 : 128);
+constexpr int scan_span = 16384;  ///< columns whose carry is summed by itself
 
-/// Far below the anchor an exponential's relative error is large: |t| u and more. Sums of such
-/// elements alone, of as many as a lane or a warp has, are made otherwise, and an anchor is given
-/// up for an element far above it.
+/// Far from the anchor an exponential's relative error is large: |t| u and more. Sums of elements
+/// far below it alone, of as many as a lane has, are made otherwise.
 constexpr float scan_least_of_lane = 0x1p-6F;
-constexpr float scan_least_of_warp = 0x1p-3F;
 /// From here on what exponentials lack below 2^-126 does not show.
 constexpr float scan_least_exact = 0x1p-92F;
-constexpr float scan_most_above = 0x1p6F;
+/// An anchor is given up for elements far above it: a step has up to 2048.
+constexpr float scan_most_of_step = 0x1p11F;
 
 __device__ inline bool is_finite(float x) { return x > -infinity<float> && x < infinity<float>; }
 
@@ -46,6 +48,16 @@ struct scan_part {
   float sum = 0;
 };
 
+/// What exponentials of a span are relative to.
+struct scan_anchor {
+  float max = -infinity<float>;  ///< mapped, not scaled
+  float correction = 1;          ///< of exponentials, for what `offset` lost
+  /// Of exponents: the maximum times scale_2, rounded. Infinite: differences to the maximum are
+  /// scaled.
+  float offset = infinity<float>;
+  float least = infinity<float>;  ///< which a warp's sums have to be above; infinite: no anchor
+};
+
 /// What comes before a step.
 struct scan_carry {
   float max = -infinity<float>;      ///< what the sum is relative to
@@ -54,10 +66,11 @@ struct scan_carry {
 };
 
 /// The largest of x, or NaN.
-__device__ inline float scan_maximum(const float (&x)[scan_each]) {
+template <int count>
+__device__ inline float scan_maximum(const float (&x)[count]) {
   float max = -infinity<float>;
 #pragma unroll
-  for (int k = 0; k < scan_each; ++k) {
+  for (int k = 0; k < count; ++k) {
     max = max_or_nan(max, x[k]);
   }
   return max;
@@ -90,12 +103,16 @@ struct scan_arithmetic {
   }
 
   /// Elements before they are scaled; infinite if their products are.
-  __device__ void prepare(float (&x)[scan_each]) const {
-    if (map == element_map::none && scale <= 1) {
+  [[nodiscard]] __device__ bool has_to_prepare() const {
+    return map != element_map::none || scale > 1;
+  }
+  template <int count>
+  __device__ void prepare(float (&x)[count]) const {
+    if (!has_to_prepare()) {
       return;
     }
 #pragma unroll
-    for (int k = 0; k < scan_each; ++k) {
+    for (int k = 0; k < count; ++k) {
       const float v = mapped(x[k], map);
       const float product = v * scale;
       x[k] = product == infinity<float> || product == -infinity<float> ? product : v;
@@ -121,28 +138,53 @@ struct scan_arithmetic {
             a.sum * wide_ratio(a.max, max) + b.sum * wide_ratio(b.max, max)};
   }
 
-  /// Exponentials of elements relative to `max`, which none is above; returns their sum.
-  [[nodiscard]] __device__ float exponentials(const float (&x)[scan_each], float max,
-                                              float (&e)[scan_each]) const {
+  [[nodiscard]] __device__ scan_anchor anchor_at(float max) const {
+    if (!is_finite(max)) {
+      return {.max = max};
+    }
+    const float offset = max * scale_2;
+    if (low_matters || !(fabsf(offset) < 0x1p16F)) {
+      return {.max = max, .least = 0x1p-3F};  // a difference rounds, its product rounds again
+    }
+    const float lost = fmaf(max, scale_2, -offset) * ln2;  // below 2^-9
+    const float correction = 1 - fmaf(lost * -0.5F, lost, lost);
+    return {.max = max, .correction = correction, .offset = offset, .least = 0x1p-6F};
+  }
+  /// Elements become their exponentials relative to the anchor.
+  template <int count>
+  __device__ void exponentials(const scan_anchor& anchor, float (&x)[count]) const {
+    if (anchor.offset < infinity<float>) [[likely]] {
+#pragma unroll
+      for (int k = 0; k < count; ++k) {
+        x[k] = fast_exp2(fmaf(x[k], scale_2, -anchor.offset));
+      }
+    } else {
+      static_cast<void>(exponentials(x, anchor.max, x));
+    }
+  }
+  /// Exponentials of elements relative to `max`; returns their sum.
+  template <int count>
+  [[nodiscard]] __device__ float exponentials(const float (&x)[count], float max,
+                                              float (&e)[count]) const {
     const float anchor = max == -infinity<float> ? 0 : max;
     float sum = 0;
 #pragma unroll
-    for (int k = 0; k < scan_each; ++k) {
+    for (int k = 0; k < count; ++k) {
       e[k] = x[k] - anchor;
     }
     if (low_matters) {
 #pragma unroll
-      for (int k = 0; k < scan_each; ++k) {
+      for (int k = 0; k < count; ++k) {
         e[k] = fast_exp2(fmaf(e[k], scale_2, e[k] * scale_2_low));
       }
     } else {
 #pragma unroll
-      for (int k = 0; k < scan_each; ++k) {
+      for (int k = 0; k < count; ++k) {
         e[k] = fast_exp2(e[k] * scale_2);
       }
     }
 #pragma unroll
-    for (int k = 0; k < scan_each; ++k) {
+    for (int k = 0; k < count; ++k) {
       sum += e[k];
     }
     return sum;
@@ -157,8 +199,9 @@ struct scan_arithmetic {
     return e > 0 ? fmaf(e, low * ln2, e) : 0.0F;  // else `low` may be infinite or NaN
   }
   /// The same relative to their maximum, and the part that they are.
-  [[nodiscard]] __device__ scan_part part_of(const float (&x)[scan_each], float max,
-                                             float (&e)[scan_each]) const {
+  template <int count>
+  [[nodiscard]] __device__ scan_part part_of(const float (&x)[count], float max,
+                                             float (&e)[count]) const {
     const float sum = exponentials(x, max, e);
     if (is_finite(max)) {
       return {max, sum};
@@ -172,31 +215,27 @@ struct scan_arithmetic {
     constexpr float bias = 0x1p23F + 127;
     return __uint_as_float(bits >> 23 | 0x4b000000U) - bias;
   }
-  /// log x, x from 2^-126 on, within 2^-22 and half a last place.
-  [[nodiscard]] __device__ static float log_of(float x) {
-    const std::uint32_t bits = __float_as_uint(x);
-    const float rest = __uint_as_float((bits & 0x7fffffU) | 0x3f800000U);
-    return fmaf(exponent_of(bits), ln2, fast_log2(rest) * ln2);
-  }
-
-  /// Of a finite maximum and a sum relative to it.
-  [[nodiscard]] __device__ float logsumexp(float max, float sum) const {
-    const float high = scale * max;
-    return high + (fmaf(scale, max, -high) + log_of(sum));
-  }
-
-  /// The same of many sums, which are multiplied by `unit` first.
+  /// Of sums of one exponent, or nearly: the logarithm of the exponent and the maximum are made
+  /// once, so that where they cancel nothing is lost.
   struct near_sums {
-    float unit;  ///< a power of 2
-    float high;  ///< the logarithm of 1 / unit, and the maximum
-    float low;
+    float unit = 0;  ///< a power of 2; 0: there are none
+    float high = 0;  ///< the logarithm of 1 / unit, and the maximum
+    float low = 0;
 
+    /// Whether they are for sums from `least` to `most`, whose log2, times unit, is below 3.
+    [[nodiscard]] __device__ bool hold(float least, float most) const {
+      return least * unit >= 1 && most * unit < 7;
+    }
+    /// Of a sum that was multiplied by unit, for a result of type Out.
+    template <class Out>
     [[nodiscard]] __device__ float logsumexp(float sum) const {
+      if constexpr (sizeof(Out) == 2) {
+        return fmaf(fast_log2(sum), ln2, high + low);
+      }
       return high + fmaf(fast_log2(sum), ln2, low);
     }
   };
-  /// Of sums in [least, 3.5 least]: their log2 is below 3, and its error small; from 2^-126 to
-  /// 2^126.
+  /// For sums of the exponent that `least` has, from 2^-126 to 2^126.
   [[nodiscard]] __device__ near_sums near(float max, float least) const {
     constexpr float ln2_high = 0x1.62e4p-1F;  // whose products with exponents are exact
     constexpr float ln2_low = 0x1.7f7d1cp-20F;
@@ -206,6 +245,14 @@ struct scan_arithmetic {
     const auto high = core::two_sum<float>::of(product, n * ln2_high);
     return {__uint_as_float(0x7f000000U - exponent), high.value,
             fmaf(n, ln2_low, high.lost + fmaf(scale, max, -product))};
+  }
+
+  /// Of a finite maximum and a sum relative to it, from 2^-126 on.
+  template <class Out = float>
+  [[nodiscard]] __device__ float logsumexp(float max, float sum) const {
+    const std::uint32_t bits = __float_as_uint(sum);
+    const float rest = __uint_as_float((bits & 0x7fffffU) | 0x3f800000U);
+    return near(max, sum).template logsumexp<Out>(rest);
   }
 
   /// A public state's maximum is scaled; the scale is a power of 2 from 1 on here.

@@ -7,22 +7,23 @@
 #include <gpu/contract.hpp>
 #include <gpu/row/vector_elements.hpp>
 #include <gpu/scan/arithmetic.hpp>
+#include <gpu/state/exponential.hpp>
 
 #include <cstdint>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// The logsumexps of a thread's elements.
-struct scan_results {
-  float at[scan_each];
-};
-
-template <int lanes, bool reverse, class In, class Out>
+template <int lanes, int of_lane, bool reverse, class In, class Out>
 struct scan_row_pass {
+  using input = In;
+  using output = Out;
+  static constexpr int lanes_of_warp = lanes;
+  static constexpr int each = of_lane;            ///< elements of a lane
   static constexpr int width = vector_width<In>;  ///< of a tile, of a lane
-  static constexpr int tiles = scan_each / width;
-  static constexpr int of_warp = lanes * scan_each;
+  static constexpr int tiles = each / width;
+  static constexpr int tile = lanes * width;
+  static constexpr int of_warp = lanes * each;
   static constexpr int way = reverse ? -1 : 1;
 
   const In* x;  ///< the lane's first vector: its lowest column
@@ -60,104 +61,130 @@ struct scan_row_pass {
     y += way * elements;
     left = left_there;
   }
-  /// Where element i of the warp is, from the lane's first vector on.
-  [[nodiscard]] __device__ int offset(int i) const {
-    return way * (i - lane * width) + (reverse ? width - 1 : 0);
-  }
-  [[nodiscard]] __device__ float element(int i) const {
-    return widen(i < left ? x[offset(i)] : absent);
-  }
-  __device__ void put(int i, float result) const {
-    if (i < left) {
-      y[offset(i)] = Out(result);
-    }
-  }
 
   struct vectors {
     block16 of_tile[tiles];  ///< as they lie in memory
   };
-  __device__ vectors load() const {
-    if (!(in_vectors && left == of_warp)) {
-      return load_partly(*this);
-    }
+  /// whole: in_vectors, and the warp's elements are all there.
+  __device__ vectors load(bool whole) const {
     vectors result;
+    if (whole) [[likely]] {
 #pragma unroll
-    for (int t = 0; t < tiles; ++t) {
-      result.of_tile[t] =
-          load_vector<false>(reinterpret_cast<const block16*>(x + way * t * lanes * width));
+      for (int t = 0; t < tiles; ++t) {
+        result.of_tile[t] = vector(t);
+      }
+    } else {
+#pragma unroll
+      for (int t = 0; t < tiles; ++t) {
+        result.of_tile[t] = load_tile(t);
+      }
     }
     return result;
   }
-  __device__ static void elements(const vectors& of, float (&to)[scan_each]) {
+  __device__ static void elements(const vectors& of, float (&to)[each]) {
 #pragma unroll
     for (int t = 0; t < tiles; ++t) {
 #pragma unroll
       for (int k = 0; k < width; ++k) {
-        to[t * width + k] = element_of<In>(of.of_tile[t], reverse ? width - 1 - k : k);
+        to[t * width + k] = element(of.of_tile[t], k);
       }
     }
   }
-
-  /// Results of tiles, finite ones.
-  __device__ void store(const scan_results& results) const {
-    constexpr int bytes = width * static_cast<int>(sizeof(Out));
-    if (!(out_vectors && left == of_warp)) {
-      return store_partly(*this, results);
+  /// Those of a tile, which is read once more, prepared.
+  __device__ void tile_again(int t, const scan_arithmetic& how, float (&to)[width]) const {
+    const block16 of_tile = load_tile(t);
+#pragma unroll
+    for (int k = 0; k < width; ++k) {
+      to[k] = element(of_tile, k);
     }
+    how.prepare(to);
+  }
+
+  /// Finite results of whole tiles, where out_vectors.
+  __device__ void store_whole(const float (&results)[each]) const {
 #pragma unroll
     for (int t = 0; t < tiles; ++t) {
-      Out* const to = y + way * t * lanes * width;
-      constexpr int each = bytes < vector_bytes ? width : vector_width<Out>;
+      store_vectors(t, tile_of_results::of(results, t));
+    }
+  }
+  __device__ void store(const float (&results)[each]) const {
 #pragma unroll
-      for (int begin = 0; begin < width; begin += each) {
-        const block16 vector = packed<Out>([&](int i) {
-          const int k = begin + i % each;
-          return results.at[t * width + (reverse ? width - 1 - k : k)];
-        });
-        if constexpr (bytes < vector_bytes) {
-          store_part(to, vector, 0, bytes);
-        } else {
-          store_vector(reinterpret_cast<block16*>(to + begin), vector);
-        }
+    for (int t = 0; t < tiles; ++t) {
+      auto of_tile = tile_of_results::of(results, t);
+#pragma unroll
+      for (int k = 0; k < width; ++k) {
+        of_tile.at[k] = canonical(of_tile.at[k]);
       }
-    }
-  }
-
-  /// Elements and results that a lane has one after the other, without tiles.
-  __device__ void load_singly(float (&to)[scan_each]) const {
-#pragma unroll
-    for (int k = 0; k < scan_each; ++k) {
-      to[k] = element(lane * scan_each + k);
-    }
-  }
-  __device__ void store_singly(const scan_results& results) const {
-#pragma unroll
-    for (int k = 0; k < scan_each; ++k) {
-      put(lane * scan_each + k, results.at[k]);
+      // Pairs of 16 bits are not rounded to the canonical NaN; after a NaN all are.
+      const bool can_be_pairs = sizeof(Out) > 2 || of_tile.at[width - 1] == of_tile.at[width - 1];
+      if (out_vectors && (t + 1) * tile <= left && can_be_pairs) {
+        store_vectors(t, of_tile);
+      } else {
+        store_partly(*this, t, of_tile);
+      }
     }
   }
 
  private:
-  SOFTFOLD_OUT_OF_LINE __device__ static vectors load_partly(const scan_row_pass pass) {
-    vectors result{};
-#pragma unroll
-    for (int t = 0; t < tiles; ++t) {
+  struct tile_of_results {
+    float at[width];
+
+    __device__ static tile_of_results of(const float (&results)[each], int t) {
+      tile_of_results tile;
 #pragma unroll
       for (int k = 0; k < width; ++k) {
-        const int i = (t * lanes + pass.lane) * width + k;
-        set_element(result.of_tile[t], reverse ? width - 1 - k : k,
-                    i < pass.left ? pass.x[pass.offset(i)] : pass.absent);
+        tile.at[k] = results[t * width + k];
       }
+      return tile;
+    }
+  };
+
+  [[nodiscard]] __device__ static float element(const block16& vector, int k) {
+    return element_of<In>(vector, reverse ? width - 1 - k : k);
+  }
+  [[nodiscard]] __device__ block16 vector(int t) const {
+    return load_vector<false>(reinterpret_cast<const block16*>(x + way * t * tile));
+  }
+  [[nodiscard]] __device__ block16 load_tile(int t) const {
+    return in_vectors && (t + 1) * tile <= left ? vector(t) : load_partly(*this, t);
+  }
+  /// The column of a tile's element k, from the lane's first vector on.
+  [[nodiscard]] __device__ static int offset(int t, int k) {
+    return way * t * tile + (reverse ? width - 1 - k : k);
+  }
+  [[nodiscard]] __device__ int number(int t, int k) const { return (t * lanes + lane) * width + k; }
+  SOFTFOLD_OUT_OF_LINE __device__ static block16 load_partly(const scan_row_pass pass, int t) {
+    block16 result{};
+#pragma unroll
+    for (int k = 0; k < width; ++k) {
+      set_element(result, reverse ? width - 1 - k : k,
+                  pass.number(t, k) < pass.left ? pass.x[offset(t, k)] : pass.absent);
     }
     return result;
   }
-  SOFTFOLD_OUT_OF_LINE __device__ static void store_partly(const scan_row_pass pass,
-                                                           const scan_results results) {
+  __device__ void store_vectors(int t, const tile_of_results& results) const {
+    constexpr int bytes = width * static_cast<int>(sizeof(Out));
+    Out* const to = y + way * t * tile;
+    constexpr int of_vector = bytes < vector_bytes ? width : vector_width<Out>;
 #pragma unroll
-    for (int t = 0; t < tiles; ++t) {
+    for (int begin = 0; begin < width; begin += of_vector) {
+      const block16 vector = packed<Out>([&](int i) {
+        const int k = begin + i % of_vector;
+        return results.at[reverse ? width - 1 - k : k];
+      });
+      if constexpr (bytes < vector_bytes) {
+        store_part(to, vector, 0, bytes);
+      } else {
+        store_vector(reinterpret_cast<block16*>(to + begin), vector);
+      }
+    }
+  }
+  SOFTFOLD_OUT_OF_LINE __device__ static void store_partly(const scan_row_pass pass, int t,
+                                                           const tile_of_results results) {
 #pragma unroll
-      for (int k = 0; k < width; ++k) {
-        pass.put((t * lanes + pass.lane) * width + k, results.at[t * width + k]);
+    for (int k = 0; k < width; ++k) {
+      if (pass.number(t, k) < pass.left) {
+        pass.y[offset(t, k)] = Out(results.at[k]);
       }
     }
   }
