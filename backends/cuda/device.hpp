@@ -68,14 +68,8 @@ __device__ inline T shuffle(T value, int from) {
   return __shfl_sync(0xffffffffU, value, from);
 }
 
-template <class T>
-__device__ inline void add_of_lane_below(T& to, T value, int distance) {
-  const T other = __shfl_up_sync(0xffffffffU, value, static_cast<unsigned>(distance));
-  if (static_cast<int>(threadIdx.x) % 32 >= distance) {
-    to += other;
-  }
-}
 /// The shuffle says whether there is such a lane.
+template <int lanes>
 __device__ inline void add_of_lane_below(float& to, float value, int distance) {
   asm volatile(
       "{\n\t.reg .pred is_lane;\n\t"

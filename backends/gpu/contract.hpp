@@ -21,8 +21,8 @@
 ///   lane_mask, ballot(predicate)   a bit for each lane of the warp
 ///   count(mask), lanes_below()     bits of a mask; the mask of the lanes before this one
 ///   shuffle(value, from), shuffle_xor(value, mask)
-///   add_of_lane_below(to, value, distance)
-///                                  adds the value of the lane so many below, if there is one
+///   add_of_lane_below<lanes>(to, value, distance)
+///                                  of f32, where it is quicker than group/combine.hpp's
 ///   max_over_warp<lanes>(key), min_over_warp<lanes>(key), has_max_over_warp
 ///                                  of 32-bit keys; whether by one instruction
 ///   sum_over_warp<lanes>(number)   of 32 bits; by one instruction where those are

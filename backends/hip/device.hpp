@@ -61,16 +61,6 @@ __device__ inline std::uint32_t sum_over_warp(std::uint32_t value) {
   return value;
 }
 
-template <class T>
-__device__ inline void add_of_lane_below(T& to, T value, int distance) {
-  auto lane = lane_number();
-  forget_origin(lane);  // comparisons with it are made anew each time
-  const T other = shuffle(value, lane - distance);
-  if (lane >= distance) {
-    to += other;
-  }
-}
-
 /// Of four bits: 0xffff if bit 2 w is set, 0xffff0000 if bit 2 w + 1 is.
 __device__ inline std::uint32_t pair_mask(std::uint32_t four, int w) {
   const std::uint32_t pair = four >> 2 * w & 3U;

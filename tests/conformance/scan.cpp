@@ -271,7 +271,7 @@ TEST_SUITE("scan") {
     queue q;
     for (const std::int64_t before : {256, 512, 1024, 2048, 4096}) {
       for (const double scale : {0.99, 1.0, 1.2, 1.45592415}) {
-        for (const double jump : {3.0, 7.3, 7.6203, 8.05, 9.6, 11.0}) {
+        for (const double jump : {3.0, 7.3, 7.6203, 8.05, 9.6, 11.0, 25.3, 45.3}) {
           problem<In> p({.rows = 1, .cols = before + 1, .scale = scale});
           for (std::int64_t c = 0; c < before; ++c) {
             p.x(0, c) = make<In>(-6e4);

@@ -68,7 +68,7 @@ TUNED = {
     "map_chunks_by_total": 0,
     "gradient_tiles": 0,
     "map_gradients": 0,
-    "scan_by_block": 56,  # around calls of what is rare: its loop has none
+    "scan_by_block": 56,  # of 16-bit elements: mostly around calls of what is rare
 }
 # The same for kernels of a job.
 OF_JOBS = {

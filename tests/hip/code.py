@@ -83,7 +83,7 @@ KINDS = {
     "verify_chains_by_ratio": Kind(False, False, False, vectors=1, in_flight=0, sgpr_spills=176),
     "edit_rows": Kind(True, False, False, vectors=1, in_flight=0, sgpr_spills=32),
     "narrow_rows": Kind(False, False, False, vectors=1),
-    "scan_by_block": Kind(True, False, False, vectors=1, in_flight=0, sgpr_spills=64, lds=8),
+    "scan_by_block": Kind(True, False, False, vectors=1, in_flight=0, sgpr_spills=64, lds=7),
     "scan_spans": Kind(False, False, False, vectors=1, in_flight=0),
     "scan_fold": Kind(False, False, False, vectors=1, lds=8),
     "scan_carries": Kind(False, False, False, vectors=1, in_flight=8, lds=8),

@@ -43,6 +43,17 @@ __device__ inline T sum_over_lanes(T value, int lanes) {
   return value;
 }
 
+/// Adds the value of the lane `distance` below, if there is one. A backend may have its own for f32.
+template <int lanes, class T>
+__device__ inline void add_of_lane_below(T& to, T value, int distance) {
+  auto lane = static_cast<int>(threadIdx.x) % lanes;
+  forget_origin(lane);  // comparisons with it are made anew each time
+  const T other = shuffle(value, lane - distance);
+  if (lane >= distance) {
+    to += other;
+  }
+}
+
 /// Numbers of a warp's lanes become their sums up to the own lane, each of several by itself.
 template <int lanes, class T, int count>
 __device__ inline void sum_up_to_lane(T (&own)[count]) {
@@ -50,7 +61,7 @@ __device__ inline void sum_up_to_lane(T (&own)[count]) {
   for (int distance = 1; distance < lanes; distance *= 2) {
 #pragma unroll
     for (int i = 0; i < count; ++i) {
-      add_of_lane_below(own[i], own[i], distance);
+      add_of_lane_below<lanes>(own[i], own[i], distance);
     }
   }
 }

@@ -8,6 +8,8 @@
 
 #include <gpu/group/combine.hpp>
 #include <gpu/scan/arithmetic.hpp>
+#include <gpu/scan/before.hpp>
+#include <gpu/scan/by_anchor.hpp>
 #include <gpu/scan/row_pass.hpp>
 #include <gpu/scan/singly.hpp>
 #include <gpu/uninitialised.hpp>
@@ -19,216 +21,6 @@
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
-
-/// What is seldom needed of what a block knows of its row. It is in shared memory, for each thread
-/// by itself, so that nothing has to wait for it.
-struct scan_seldom {
-  scan_carry given;  ///< of what comes before the span
-  float anchor;      ///< the span's
-  float correction;  ///< the anchor's
-};
-
-/// What a block knows of its row before a step, each thread the same.
-struct scan_before {
-  scan_seldom& seldom;
-  float offset;                     ///< the anchor's
-  float least;                      ///< the anchor's
-  float top;                        ///< the larger of the anchor and the maximum given
-  float factor;                     ///< of the span's exponentials, relative to `top`
-  float steps;                      ///< what comes before the step, relative to `top`
-  double sum;                       ///< of the span's exponentials so far, as they are
-  double given_sum;                 ///< relative to `top`
-  scan_arithmetic::near_sums near;  ///< that the warp had last
-
-  __device__ explicit scan_before(scan_seldom& of_thread) : seldom(of_thread) {}
-
-  __device__ void begin_span(const scan_carry& given) {
-    const scan_anchor none;
-    seldom = {given, none.max, none.correction};
-    offset = none.offset;
-    least = none.least;
-    top = given.max;
-    factor = 0;
-    steps = static_cast<float>(given.sum);
-    sum = 0;
-    given_sum = given.sum;
-    near = {};
-  }
-  /// The span so far is `own`.
-  __device__ void change(const scan_arithmetic& how, const scan_carry& own) {
-    const scan_carry given = seldom.given;
-    const scan_anchor anchor = how.anchor_at(own.max);
-    seldom.anchor = anchor.max;
-    seldom.correction = anchor.correction;
-    top = either(own.max > given.max, own.max, given.max);
-    offset = top == infinity<float> ? top : anchor.offset;
-    least = top == infinity<float> ? top : anchor.least;
-    factor = static_cast<float>(how.wide_ratio(own.max, top)) * anchor.correction;
-    sum = own.sum == 0 ? 0 : own.sum / static_cast<double>(anchor.correction);
-    given_sum = given.sum * how.wide_ratio(given.max, top);
-    near = {};
-    look_at_sum();
-  }
-  [[nodiscard]] __device__ bool has_anchor() const { return least < infinity<float>; }
-  /// The same of the usual kind.
-  [[nodiscard]] __device__ bool has_offset() const { return offset < infinity<float>; }
-  [[nodiscard]] __device__ bool has_elements() const { return seldom.anchor > -infinity<float>; }
-  [[nodiscard]] __device__ scan_anchor anchor() const {
-    return {seldom.anchor, seldom.correction, offset, least};
-  }
-  /// A step has that sum of exponentials.
-  __device__ void add(float step) {
-    sum += static_cast<double>(step);
-    look_at_sum();
-  }
-  [[nodiscard]] __device__ scan_carry own() const {
-    const float max = seldom.anchor;
-    return {max, max, sum * static_cast<double>(seldom.correction)};
-  }
-  [[nodiscard]] __device__ scan_carry all(const scan_arithmetic& how) const {
-    return how.combine(seldom.given, own());
-  }
-  /// What comes before a warp, the step's other warps having that sum of exponentials. What comes
-  /// before the span may be far below the anchor, as elements before it may.
-  [[nodiscard]] __device__ scan_part part_until(const scan_arithmetic& how, float warps) const {
-    const scan_part before_step =
-        sum == 0 ? scan_part{seldom.given.max, static_cast<float>(seldom.given.sum)}
-                 : scan_part{top, steps};
-    return warps == 0 ? before_step
-                      : how.combine(before_step, {seldom.anchor, warps * seldom.correction});
-  }
-
- private:
-  __device__ void look_at_sum() {
-    steps = static_cast<float>(fma(sum, static_cast<double>(factor), given_sum));
-  }
-};
-
-/// Sums of a warp's exponentials.
-template <int lanes, class Pass>
-struct scan_sums {
-  float own[Pass::tiles];          ///< up to the lane
-  float before_tile[Pass::tiles];  ///< of the warp's
-  float whole;
-
-  __device__ static scan_sums of(const float (&e)[Pass::each]) {
-    scan_sums sums;
-    auto& own = sums.own;
-#pragma unroll
-    for (int t = 0; t < Pass::tiles; ++t) {
-      own[t] = e[t * Pass::width];
-#pragma unroll
-      for (int k = 1; k < Pass::width; ++k) {
-        own[t] += e[t * Pass::width + k];
-      }
-    }
-    sum_up_to_lane<lanes>(own);
-    sums.whole = 0;
-#pragma unroll
-    for (int t = 0; t < Pass::tiles; ++t) {
-      sums.before_tile[t] = sums.whole;
-      sums.whole += shuffle(own[t], lanes - 1);
-    }
-    return sums;
-  }
-  /// Adds what the warp has before them to tiles' first exponentials.
-  __device__ void add_to_first(float (&e)[Pass::each]) const {
-#pragma unroll
-    for (int t = 0; t < Pass::tiles; ++t) {
-      e[t * Pass::width] += before_tile[t];
-      add_of_lane_below(e[t * Pass::width], own[t], 1);
-    }
-  }
-};
-
-/// The logsumexps of a warp's elements whose exponentials are relative to the anchor. warps_before:
-/// sums of the step's.
-template <int lanes, class Pass>
-struct scan_by_anchor {
-  static constexpr int width = Pass::width;
-
-  const scan_arithmetic& how;
-  const Pass& pass;
-  scan_before& before;
-  const scan_sums<lanes, Pass>& sums;
-  int warp;
-  float warps_before;
-  float least;  ///< what comes before the warp, relative to `top`
-
-  __device__ scan_by_anchor(const scan_arithmetic& how, const Pass& pass, scan_before& before,
-                            const scan_sums<lanes, Pass>& sums, int warp, float warps_before)
-      : how(how),
-        pass(pass),
-        before(before),
-        sums(sums),
-        warp(warp),
-        warps_before(warps_before),
-        least(fmaf(warps_before, before.factor, before.steps)) {}
-
-  /// Whether all was of the usual kind, and nothing read again.
-  __device__ bool compute(const float (&e)[Pass::each], float (&logs)[Pass::each]) {
-    const float most = until(sums.whole);
-    if (!before.near.hold(least, most)) {
-      if (!are_near(least, most)) [[unlikely]] {
-        compute_by_tile(e, logs);
-        return false;
-      }
-      before.near = how.near(before.top, least);
-    }
-#pragma unroll
-    for (int t = 0; t < Pass::tiles; ++t) {
-      compute_near(before.near, t, e, logs);
-    }
-    return true;
-  }
-
- private:
-  /// What comes before an element of the warp, that much of the warp being before it.
-  [[nodiscard]] __device__ float until(float of_warp) const {
-    return fmaf(of_warp, before.factor, least);
-  }
-  /// Whether sums are within a factor of 3.5, and not too small.
-  [[nodiscard]] __device__ bool are_near(float from, float to) const {
-    return from > before.least && to < 3.5F * from && to < 0x1p126F;
-  }
-  __device__ void compute_near(const scan_arithmetic::near_sums& near, int t,
-                               const float (&e)[Pass::each], float (&logs)[Pass::each]) const {
-    const float factor = before.factor * near.unit;
-    float sum = least * near.unit;
-#pragma unroll
-    for (int k = 0; k < width; ++k) {
-      sum = fmaf(e[t * width + k], factor, sum);
-      logs[t * width + k] = near.template logsumexp<typename Pass::output>(sum);
-    }
-  }
-  __device__ void compute_by_tile(const float (&e)[Pass::each], float (&logs)[Pass::each]) const {
-    bool singly = false;
-#pragma unroll
-    for (int t = 0; t < Pass::tiles; ++t) {
-      const float from = until(sums.before_tile[t]);
-      const float to = until(t + 1 < Pass::tiles ? sums.before_tile[t + 1] : sums.whole);
-      if (are_near(from, to)) {
-        compute_near(how.near(before.top, from), t, e, logs);
-      } else {
-        const float until_first = until(shuffle(e[t * width], 0));
-        const bool are_first = t == 0 && warp == 0 && !(until_first > before.least) &&
-                               before.top == before.seldom.anchor;
-        singly = singly || !(until_first > (are_first ? scan_least_exact : before.least));
-        if (!singly) {
-          const auto far = scan_tile_far<lanes>(
-              how, pass, t, {before.anchor(), before.top, before.factor, from, are_first});
-#pragma unroll
-          for (int k = 0; k < width; ++k) {
-            logs[t * width + k] = far.at[k];
-          }
-        }
-      }
-    }
-    if (singly) {
-      static_cast<void>(scan_singly<lanes>(how, pass, before.part_until(how, warps_before), logs));
-    }
-  }
-};
 
 /// Results one element later; `last` is the one before the warp's first.
 template <int lanes, class Pass>
@@ -279,7 +71,7 @@ struct scan_blocks {
 
 /// What a block scans without a break, a row or a span of it, in steps.
 template <class Pass>
-struct scan_unit {
+struct scan_stretch {
   std::int64_t row;
   int steps;
   int ends_row;  ///< the number of the step that does
@@ -291,33 +83,34 @@ struct scan_unit {
   Pass pass;        ///< of the first step
 
   template <class Rows>
-  __device__ static scan_unit of(const scan_blocks& blocks, const Rows& rows,
-                                 typename Pass::output* y, std::int64_t y_stride,
-                                 typename Pass::input absent) {
+  __device__ static scan_stretch of(const scan_blocks& blocks, const Rows& rows,
+                                    typename Pass::output* y, std::int64_t y_stride,
+                                    typename Pass::input absent) {
     const int warp = static_cast<int>(threadIdx.x) / Pass::lanes_of_warp;
-    scan_unit unit;
+    scan_stretch stretch;
     std::int64_t first = warp * Pass::of_warp;
-    unit.step = static_cast<int>(blockDim.x) * Pass::each;
-    unit.of_span = scan_span / unit.step;
-    unit.row = blockIdx.x;
-    unit.steps = blocks.steps;
-    unit.ends_row = blocks.steps - 1;
+    stretch.step = static_cast<int>(blockDim.x) * Pass::each;
+    stretch.of_span = scan_span / stretch.step;
+    stretch.row = blockIdx.x;
+    stretch.steps = blocks.steps;
+    stretch.ends_row = blocks.steps - 1;
     if (blocks.by_span) {
       const auto all = static_cast<unsigned>(blocks.spans);
       const auto span = static_cast<int>(blockIdx.x % all);
-      unit.row = blockIdx.x / all;
+      stretch.row = blockIdx.x / all;
       first += std::int64_t{span} * scan_span;
-      unit.ends_row -= span * unit.of_span;
-      unit.steps = unit.ends_row < unit.of_span ? unit.ends_row + 1 : unit.of_span;
+      stretch.ends_row -= span * stretch.of_span;
+      stretch.steps = stretch.ends_row < stretch.of_span ? stretch.ends_row + 1 : stretch.of_span;
     }
-    unit.tail = static_cast<int>(rows.cols - first - std::int64_t{unit.ends_row} * unit.step);
-    unit.pass = Pass::of(rows.x + unit.row * rows.stride, y + unit.row * y_stride, rows.cols, first,
-                         unit.left_in(0), absent);
-    const bool is_ragged = unit.tail < Pass::of_warp && unit.ends_row < unit.steps;
-    const int whole = is_ragged ? unit.ends_row : unit.steps;
-    unit.in_vectors = unit.pass.in_vectors ? whole : 0;
-    unit.out_vectors = unit.pass.out_vectors ? whole : 0;
-    return unit;
+    stretch.tail =
+        static_cast<int>(rows.cols - first - std::int64_t{stretch.ends_row} * stretch.step);
+    stretch.pass = Pass::of(rows.x + stretch.row * rows.stride, y + stretch.row * y_stride,
+                            rows.cols, first, stretch.left_in(0), absent);
+    const bool is_ragged = stretch.tail < Pass::of_warp && stretch.ends_row < stretch.steps;
+    const int whole = is_ragged ? stretch.ends_row : stretch.steps;
+    stretch.in_vectors = stretch.pass.in_vectors ? whole : 0;
+    stretch.out_vectors = stretch.pass.out_vectors ? whole : 0;
+    return stretch;
   }
   [[nodiscard]] __device__ int left_in(int i) const {
     return i < ends_row || tail > Pass::of_warp ? Pass::of_warp : tail;
@@ -457,18 +250,18 @@ __global__ void __launch_bounds__(scan_threads<In>, least_resident(scan_resident
   static_assert(scan_span % (scan_threads<In> * of_lane) == 0);
   __shared__ uninitialised<typename block_type::memory_type> shared;
   auto& memory = shared.get();
-  const auto unit = scan_unit<pass_type>::of(
+  const auto stretch = scan_stretch<pass_type>::of(
       blocks, rows, y, y_stride,
       In(how.map == element_map::negate ? infinity<float> : -infinity<float>));
-  auto pass = unit.pass;
-  auto next = pass.load(unit.in_vectors > 0);
+  auto pass = stretch.pass;
+  auto next = pass.load(stretch.in_vectors > 0);
 
   const int warp = static_cast<int>(threadIdx.x) / lanes;
   const int warps = static_cast<int>(blockDim.x) / lanes;
   block_type block{how, memory, warp, warps, scan_before(memory.seldom[threadIdx.x])};
   scan_carry given;
   if constexpr (!folds) {
-    given = blocks.by_span ? blocks.carries[blockIdx.x] : blocks.given(how, unit.row);
+    given = blocks.by_span ? blocks.carries[blockIdx.x] : blocks.given(how, stretch.row);
   }
   block.before.begin_span(given);
   if (!folds && exclusive) {
@@ -483,16 +276,16 @@ __global__ void __launch_bounds__(scan_threads<In>, least_resident(scan_resident
   // What is not usual is asked for at few places in a step: each branch takes time.
   const bool wants_largest = blocks.carry_out != nullptr;
   const bool is_usual = !wants_largest && !how.has_to_prepare();
-  for (int i = 0; i < unit.steps; ++i) {
+  for (int i = 0; i < stretch.steps; ++i) {
     const int turn = i % 2;
     float e[pass_type::each];
     pass_type::elements(next, e);
     const auto load_next = [&] {
       auto ahead = pass;
-      ahead.advance(unit.step, unit.left_in(i + 1));
-      if (i + 1 < unit.in_vectors) [[likely]] {
+      ahead.advance(stretch.step, stretch.left_in(i + 1));
+      if (i + 1 < stretch.in_vectors) [[likely]] {
         next = ahead.load(true);
-      } else if (i + 1 < unit.steps) {
+      } else if (i + 1 < stretch.steps) {
         next = ahead.load(false);
       }
     };
@@ -513,8 +306,8 @@ __global__ void __launch_bounds__(scan_threads<In>, least_resident(scan_resident
       block.step_singly(turn, pass, e);
       reads_again = true;
     }
-    const bool ends_span = ((i + 1) & (unit.of_span - 1)) == 0;
-    if (reads_again || ends_span || exclusive || folds || i >= unit.out_vectors) [[unlikely]] {
+    const bool ends_span = ((i + 1) & (stretch.of_span - 1)) == 0;
+    if (reads_again || ends_span || exclusive || folds || i >= stretch.out_vectors) [[unlikely]] {
       if (reads_again) {
         load_next();  // again: meanwhile it would take registers
       }
@@ -530,7 +323,7 @@ __global__ void __launch_bounds__(scan_threads<In>, least_resident(scan_resident
     } else {
       pass.store_whole(e);
     }
-    pass.advance(unit.step, unit.left_in(i + 1));
+    pass.advance(stretch.step, stretch.left_in(i + 1));
   }
   if (folds || (wants_largest && !blocks.by_span)) {
     scan_carry all = block.before.all(how);
@@ -541,7 +334,7 @@ __global__ void __launch_bounds__(scan_threads<In>, least_resident(scan_resident
       if constexpr (folds) {
         blocks.carries[blockIdx.x] = all;
       } else {
-        blocks.carry_out[unit.row] = how.public_of(all);
+        blocks.carry_out[stretch.row] = how.public_of(all);
       }
     }
   }

@@ -160,7 +160,7 @@ SOFTFOLD_OUT_OF_LINE __device__ scan_logs<Pass::width> scan_tile_far(const scan_
     own[0] += x[k];
   }
   sum_up_to_lane<lanes>(own);
-  add_of_lane_below(x[0], own[0], 1);
+  add_of_lane_below<lanes>(x[0], own[0], 1);
   float sum = sums.before;
 #pragma unroll
   for (int k = 0; k < width; ++k) {
