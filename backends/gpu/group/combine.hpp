@@ -43,7 +43,8 @@ __device__ inline T sum_over_lanes(T value, int lanes) {
   return value;
 }
 
-/// Adds the value of the lane `distance` below, if there is one. A backend may have its own for f32.
+/// Adds the value of the lane `distance` below, if there is one. A backend may have its own for
+/// f32.
 template <int lanes, class T>
 __device__ inline void add_of_lane_below(T& to, T value, int distance) {
   auto lane = static_cast<int>(threadIdx.x) % lanes;
