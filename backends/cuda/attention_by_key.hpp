@@ -29,18 +29,20 @@ struct carried_sum {
 };
 
 /// A row whose scores or values a product of matrices cannot take, because they are infinite or
-/// NaN: by one warp, a key after the other, each weight of 0 left out.
+/// NaN: by one warp, a key after the other, each weight of 0 left out. Of its keys those in
+/// `chunk`.
 template <class In>
 __device__ __noinline__ void attend_by_key(const core::attention_problem& p,
                                            const attention_parts<arithmetic_t<In>>& parts,
                                            int rows_of_block, int block_number, int row_of_block,
-                                           key_range keys) {
+                                           key_range chunk) {
   using A = arithmetic_t<In>;
   const attention_block block = attention_block::of(p, parts, rows_of_block, block_number);
   const std::int64_t number = block.first_row + row_of_block;
   constexpr int most_values = core::most_attention_dim / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const core::attention_row<A> row = block.row<A>(p, number);
+  const auto keys = key_range::of(row, chunk.first, chunk.end);
   const In* const q = block.query<In>(p, number);
   const In* const k = block.token<In>(p.k, 0);
   const In* const v = block.token<In>(p.v, 0);

@@ -170,7 +170,8 @@ __global__ void __launch_bounds__(Unit::threads, 256 / Unit::threads)
   for (int i = 0; i < 4 * columns; ++i) {
     rows.o[0][i / 4][i % 4] = static_cast<A>(total[i / 4][i % 4]);
   }
-  rows.write(p, parts, way, Unit::rows, warp_row, memory.ranges, careful);
+  rows.write(p, parts, way, attention_block::of(p, parts, Unit::rows), chunk, Unit::rows, warp_row,
+             careful);
 }
 
 }  // namespace SOFTFOLD_BACKEND

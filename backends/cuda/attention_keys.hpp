@@ -15,11 +15,12 @@ inline namespace SOFTFOLD_BACKEND {
 
 /// What a launch knows of its problem.
 struct attention_way {
-  bool edited;     ///< scores are more than a positive scale times the products
-  bool in_pieces;  ///< tokens begin at multiples of 16 bytes
-  bool unmasked;   ///< core::attention_problem::is_unmasked
-  float unit;      ///< what a row's maximum is multiplied with to be that of its scores
-  float unit_2;    ///< times log2 e
+  bool edited;         ///< scores are more than a positive scale times the products
+  bool in_pieces;      ///< tokens begin at multiples of 16 bytes
+  bool writes_pieces;  ///< so do the output's, which is of the same type, and end there
+  bool unmasked;       ///< core::attention_problem::is_unmasked
+  float unit;          ///< what a row's maximum is multiplied with to be that of its scores
+  float unit_2;        ///< times log2 e
 
   static attention_way of(const core::attention_problem& p);
 };

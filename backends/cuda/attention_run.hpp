@@ -21,9 +21,11 @@ inline attention_way attention_way::of(const core::attention_problem& p) {
     return reinterpret_cast<std::uintptr_t>(t.data) % 16 == 0 && t.batch_stride % 8 == 0 &&
            t.head_stride % 8 == 0 && t.token_stride % 8 == 0;
   };
+  const bool writes_pieces = p.out.type == p.q.type && in_pieces(p.out) && p.out.dim % 8 == 0;
   const auto unit = edited ? 1.0F : static_cast<float>(p.scale);
-  return {edited, in_pieces(p.q) && in_pieces(p.k) && in_pieces(p.v), p.is_unmasked(), unit,
-          static_cast<float>(static_cast<double>(unit) * log2_e)};
+  return {edited,        in_pieces(p.q) && in_pieces(p.k) && in_pieces(p.v),
+          writes_pieces, p.is_unmasked(),
+          unit,          static_cast<float>(static_cast<double>(unit) * log2_e)};
 }
 
 inline std::int64_t largest_dim(const core::attention_problem& p) {

@@ -122,7 +122,8 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
     }
   }
 
-  rows.write(p, parts, way, Shape::rows, warp_row, ranges);
+  rows.write(p, parts, way, attention_block::of(p, parts, Shape::rows), chunk, Shape::rows,
+             warp_row);
 }
 
 }  // namespace SOFTFOLD_BACKEND

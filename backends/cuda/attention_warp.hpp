@@ -37,6 +37,25 @@ __device__ inline float weight_of(float score, float unit_2) {
                        : fmaf(score, unit_2, static_cast<float>(weight_exponent<In>)));
 }
 
+/// The exponent of a row's largest score, to the base 2 and less weight_exponent, that its weights
+/// are relative to. It is rounded, so that a weight's exponent takes one instruction, and what that
+/// loses, weights have alike; rows where it is much, whose scores leave `most`, are not for this.
+template <class In>
+struct top_exponent {
+  static constexpr auto raised = static_cast<float>(weight_exponent<In>);
+  static constexpr float most = 0x1p22F;
+  /// Below the exponents of all other rows; of no keys, too.
+  static constexpr float least = -0x1p30F;
+
+  __device__ static float of(float max, float unit_2) {
+    return fmaxf(fmaf(max, unit_2, -raised), least);
+  }
+  /// What sums of weights are multiplied with to be relative to the score itself.
+  __device__ static float correction(float max, float unit_2) {
+    return fast_exp2(raised - fmaf(max, unit_2, -of(max, unit_2)));
+  }
+};
+
 /// Two neighbouring values of a row that begins at `to`, as far as they are in it.
 template <class In>
 __device__ inline void store_columns(const tensor_ref& out, std::int64_t to, int column, int v_dim,
@@ -66,6 +85,24 @@ __device__ inline void store_columns(const tensor_ref& out, std::int64_t to, int
   }
   if (column + 1 < v_dim) {
     store_value<In>(out, to + column + 1, second);
+  }
+}
+
+/// Of four lanes each has word l of the others, l its number: those of lane 0 first.
+__device__ inline void transpose_words(std::uint32_t (&words)[4]) {
+  const auto lane = threadIdx.x;
+#pragma unroll
+  for (int distance = 2; distance > 0; distance /= 2) {
+    const bool is_upper = (lane & static_cast<unsigned>(distance)) != 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if ((i & distance) == 0) {
+        const std::uint32_t other =
+            shuffle_xor(is_upper ? words[i] : words[i + distance], distance);
+        words[i] = is_upper ? other : words[i];
+        words[i + distance] = is_upper ? words[i + distance] : other;
+      }
+    }
   }
 }
 
@@ -150,8 +187,9 @@ struct warp_rows {
         }
         top = fmaxf(top, shuffle_xor(top, 1));
         top = fmaxf(top, shuffle_xor(top, 2));
-        const float anchor = top == -infinity<float> ? 0.0F : top;
-        factor[g][h] = before == top ? 1.0F : fast_exp2((before - anchor) * unit_2);
+        const float from = top_exponent<In>::of(top, unit_2);
+        factor[g][h] =
+            before == top ? 1.0F : fast_exp2(top_exponent<In>::of(before, unit_2) - from);
         max[g][h] = top;
         float totals[2] = {0, 0};
 #pragma unroll
@@ -159,7 +197,7 @@ struct warp_rows {
 #pragma unroll
           for (int i = 0; i < 2; ++i) {
             float& own = s[g][c][2 * h + i];
-            own = weight_of<In>(own - anchor, unit_2);
+            own = fast_exp2(fmaf(own, unit_2, -from));
             totals[i] += own;
           }
         }
@@ -214,25 +252,29 @@ struct warp_rows {
   /// The rows' results, or states of the chunk; the warp's first is row `warp_row` of the block.
   /// Those with bits in `careful`, in one of their lanes, are made anew by one key after the other.
   __device__ void write(const core::attention_problem& p, const attention_parts<A>& parts,
-                        const attention_way& way, int rows_of_block, int warp_row,
-                        const key_range* ranges, unsigned careful = 0) const {
+                        const attention_way& way, const attention_block& block,
+                        const key_range& chunk, int rows_of_block, int warp_row,
+                        unsigned careful = 0) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    const attention_block block = attention_block::of(p, parts, rows_of_block);
-    const core::attention_sequence& in = block.in;
-    const std::int64_t last_row = block.all_rows - 1;
-    constexpr A one = weight_unit<In>;
-    const auto v_dim = static_cast<int>(p.v.dim);
     careful |= shuffle_xor(careful, 1);
     careful |= shuffle_xor(careful, 2);
+    const bool is_part = parts.chunks > 1;
+    tensor_ref to = p.out;
+    if (is_part) {
+      to.data = parts.weighted;
+      to.type = dtype_of<A>;
+    }
 #pragma unroll
     for (int g = 0; g < groups; ++g) {
+      // Each lane ends one of the two rows that it has with three others.
+      const int own_h = lane % 2;
+      double wholes[2];
+      int are_wrong[2];
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        double whole = sum[g][h].whole();
-        whole += shuffle_xor(whole, 1);
-        whole += shuffle_xor(whole, 2);
-        whole *= static_cast<double>(one);
-        const A top = is_exact ? max[g][h] : max[g][h] * static_cast<A>(way.unit);
+        wholes[h] = sum[g][h].whole();
+        wholes[h] += shuffle_xor(wholes[h], 1);
+        wholes[h] += shuffle_xor(wholes[h], 2);
         bool is_wrong = false;
 #pragma unroll
         for (int c = 0; c < columns; ++c) {
@@ -242,59 +284,121 @@ struct warp_rows {
             is_wrong = is_wrong || o[g][c][i] - from != o[g][c][i] - from;
           }
         }
-        is_wrong = shuffle_xor(static_cast<int>(is_wrong), 1) != 0 || is_wrong;
-        is_wrong = shuffle_xor(static_cast<int>(is_wrong), 2) != 0 || is_wrong;
-        const bool by_key = (careful >> (2 * g + h) & 1U) != 0 || top == infinity<A> ||
-                            (top == -infinity<A> && max[g][h] != top) ||
-                            (whole == whole && is_wrong);
-        const std::int64_t number = block.first_row + warp_row + 16 * g + 8 * h + lane / 4;
-        const bool exists = number <= last_row;
-        careful &= ~(1U << (2 * g + h));
-        careful |= (exists && by_key ? 1U : 0U) << (2 * g + h);
-        if (!exists || by_key) {
-          continue;
-        }
-        if (parts.chunks > 1) {
-          const std::int64_t place = block.place(p, number);
-          if (lane % 4 == 0) {
-            parts.states[place] = {static_cast<double>(top), whole};
-          }
-#pragma unroll
-          for (int c = 0; c < columns; ++c) {
-#pragma unroll
-            for (int i = 0; i < 2; ++i) {
-              const int column = 8 * c + lane % 4 * 2 + i;
-              if (column < v_dim) {
-                parts.weighted[place * v_dim + column] = o[g][c][2 * h + i] * one;
-              }
-            }
-          }
-          continue;
-        }
-        const auto at = head_and_token::of(p, block.key_head, number);
-        const std::int64_t head = at.head;
-        const std::int64_t token = in.first_query + at.token;
-        const auto finish =
-            core::attention_finish<A>::of(p, head, core::public_state(top, static_cast<A>(whole)));
-        if (lane % 4 == 0) {
-          core::write_attention_state(p, in.batch, head, token, finish.both.whole);
-        }
-        auto output = attention_output<A>::of(p, finish);
-        output.factor *= one;
-        const std::int64_t to = core::offset_of(p.out, in.batch, head, token);
-#pragma unroll
-        for (int c = 0; c < columns; ++c) {
-          store_columns<In>(p.out, to, 8 * c + lane % 4 * 2, v_dim, output(o[g][c][2 * h]),
-                            output(o[g][c][2 * h + 1]));
-        }
+        are_wrong[h] = static_cast<int>(is_wrong);
+        are_wrong[h] |= shuffle_xor(are_wrong[h], 1);
+        are_wrong[h] |= shuffle_xor(are_wrong[h], 2);
       }
+      const A own_max = own_h == 0 ? max[g][0] : max[g][1];
+      A top = own_max;
+      A unit = weight_unit<In>;
+      bool is_far = own_max == infinity<A>;
+      if constexpr (!is_exact) {
+        top *= way.unit;
+        unit *= own_max == -infinity<A> ? A{1} : top_exponent<In>::correction(own_max, way.unit_2);
+        is_far = own_max != -infinity<A> &&
+                 !(fabsf(top_exponent<In>::of(own_max, way.unit_2)) < top_exponent<In>::most);
+      }
+      const double whole = (own_h == 0 ? wholes[0] : wholes[1]) * static_cast<double>(unit);
+      const std::int64_t number = block.first_row + warp_row + 16 * g + 8 * own_h + lane / 4;
+      const bool exists = number < block.all_rows;
+      const bool by_key =
+          exists && ((careful >> (2 * g + own_h) & 1U) != 0 || is_far ||
+                     (whole == whole && (own_h == 0 ? are_wrong[0] : are_wrong[1]) != 0));
+      const unsigned of_own = (by_key ? 1U : 0U) << (2 * g + own_h);
+      careful &= ~(3U << 2 * g);
+      careful |= of_own | shuffle_xor(of_own, 1);
+      const bool writes = exists && !by_key;
+      const auto end = row_end::of(p, parts, block, exists ? number : block.all_rows - 1, top,
+                                   whole, unit, writes && lane % 4 < 2);
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        write_row(to, end.of_lane(lane - own_h + h), g, h,
+                  shuffle(static_cast<int>(writes), lane - own_h + h) != 0,
+                  way.writes_pieces && !is_part, static_cast<int>(p.v.dim));
+      }
+    }
+    if (ballot(careful != 0) == 0) {
+      return;
     }
 #pragma unroll 1
     for (int r = 0; r < 16 * groups; ++r) {
       const unsigned mine = careful >> (r / 8) & (r % 8 == lane / 4 ? 1U : 0U);
       if (ballot(mine != 0) != 0) {
-        attend_by_key<In>(p, parts, rows_of_block, static_cast<int>(blockIdx.x), warp_row + r,
-                          ranges[warp_row + r]);
+        attend_by_key<In>(p, parts, rows_of_block, block.number, warp_row + r, chunk);
+      }
+    }
+  }
+
+ private:
+  /// What a row's weighted sums become, which are of weights times 1 / `unit`, and where.
+  struct row_end {
+    std::int64_t to;
+    attention_output<A> output;
+
+    __device__ static row_end of(const core::attention_problem& p, const attention_parts<A>& parts,
+                                 const attention_block& block, std::int64_t number, A top,
+                                 double whole, A unit, bool writes_state) {
+      const core::attention_sequence& in = block.in;
+      if (parts.chunks > 1) {
+        const std::int64_t place = block.place(p, number);
+        if (writes_state) {
+          parts.states[place] = {static_cast<double>(top), whole};
+        }
+        return {place * p.v.dim, {true, unit, A{0}}};
+      }
+      const auto at = head_and_token::of(p, block.key_head, number);
+      const std::int64_t token = in.first_query + at.token;
+      const auto finish =
+          core::attention_finish<A>::of(p, at.head, core::public_state(top, static_cast<A>(whole)));
+      if (writes_state) {
+        core::write_attention_state(p, in.batch, at.head, token, finish.both.whole);
+      }
+      auto output = attention_output<A>::of(p, finish);
+      output.factor *= unit;
+      return {core::offset_of(p.out, in.batch, at.head, token), output};
+    }
+    [[nodiscard]] __device__ row_end of_lane(int lane) const {
+      return {shuffle(to, lane),
+              {shuffle(static_cast<int>(output.is_product), lane) != 0,
+               shuffle(output.factor, lane), shuffle(output.value, lane)}};
+    }
+  };
+
+  /// Row h of a lane's two.
+  __device__ void write_row(const tensor_ref& to, const row_end& end, int g, int h, bool writes,
+                            bool in_pieces, int v_dim) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    if constexpr (sizeof(In) == 2 && columns % 4 == 0) {
+      constexpr float least = 0x1p-126F;
+      const bool is_plain = end.output.is_product && fabsf(end.output.factor) >= least &&
+                            fabsf(end.output.factor) < infinity<float>;
+      if (in_pieces && ballot(writes && !is_plain) == 0) {  // o is no NaN: then rows are careful
+        In* const row = static_cast<In*>(to.data) + end.to;
+#pragma unroll
+        for (int c = 0; c < columns; c += 4) {
+          std::uint32_t words[4];
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            const A first = o[g][c + i][2 * h] * end.output.factor;
+            const A second = o[g][c + i][2 * h + 1] * end.output.factor;
+            words[i] = std::is_same_v<In, half> ? to_half_pair(first, second)
+                                                : to_bfloat16_pair(first, second);
+          }
+          transpose_words(words);
+          const int column = 8 * (c + lane % 4);
+          if (writes && column < v_dim) {
+            *reinterpret_cast<uint4*>(row + column) =
+                make_uint4(words[0], words[1], words[2], words[3]);
+          }
+        }
+        return;
+      }
+    }
+    if (writes) {
+#pragma unroll
+      for (int c = 0; c < columns; ++c) {
+        store_columns<In>(to, end.to, 8 * c + lane % 4 * 2, v_dim, end.output(o[g][c][2 * h]),
+                          end.output(o[g][c][2 * h + 1]));
       }
     }
   }

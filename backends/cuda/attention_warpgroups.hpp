@@ -6,6 +6,7 @@
 /// other groups go on. (J. Shah et al., FlashAttention-3, 2024, has the shape of it.)
 #pragma once
 
+#include "attention_group_units.hpp"
 #include "attention_warp.hpp"
 #include "matrix_unit.hpp"
 #include "warpgroup.hpp"
@@ -28,9 +29,9 @@ struct group_shape {
   static constexpr int threads = (groups + 1) * group_threads;
   static constexpr int group_rows = 64;
   static constexpr int rows = groups * group_rows;
-  /// Of the 65,536 that a multiprocessor has, in steps of 8.
-  static constexpr int copy_registers = 40;
-  static constexpr int row_registers = 232;
+  /// In steps of 8: no more together than the kernel begins with.
+  static constexpr int copy_registers = 72;
+  static constexpr int row_registers = 216;
   static constexpr int copy_threads = group_threads / 2;
 
   using query_tile = swizzled_tile<rows, dims>;
@@ -40,6 +41,7 @@ struct group_shape {
 
 template <class Shape>
 struct group_memory {
+  group_units units;
   key_range ranges[Shape::rows];
   transfer_barrier key_full[Shape::stages];
   transfer_barrier key_free[Shape::stages];
@@ -47,17 +49,141 @@ struct group_memory {
   transfer_barrier value_free[Shape::stages];
 };
 
-/// Slots for tiles in a ring, and its ways round.
-template <int stages>
-struct ring_turn {
-  int stage = 0;
-  int phase = 0;
+/// Where matrices are in shared memory.
+template <class Shape>
+struct group_operands {
+  std::uint32_t queries;
+  std::uint32_t keys;
+  std::uint32_t values;
 
-  __device__ void next() {
-    if (++stage == stages) {
-      stage = 0;
-      phase ^= 1;
+  __device__ static group_operands of(std::uint32_t memory) {
+    const std::uint32_t queries = (memory + 1023) / 1024 * 1024;
+    const std::uint32_t keys = queries + Shape::query_tile::bytes;
+    return {queries, keys, keys + Shape::stages * Shape::tile::bytes};
+  }
+};
+
+/// From the query of a key head's row to that of the `step`th after it. A division of each row's
+/// number would take longer than what is done with it.
+struct query_step {
+  int group;
+  int heads;
+  std::int64_t offset;
+  std::int64_t next_token;  ///< beside `offset`, where heads begin anew
+
+  __device__ static query_step of(const core::attention_problem& p, int step) {
+    const auto group = static_cast<int>(p.group);
+    return {group, step % group, step / group * p.q.token_stride + step % group * p.q.head_stride,
+            p.q.token_stride - group * p.q.head_stride};
+  }
+  /// `head`: of the group.
+  __device__ void advance(int& head, std::int64_t& at) const {
+    head += heads;
+    at += offset;
+    if (head >= group) {
+      head -= group;
+      at += next_token;
     }
+  }
+};
+
+/// A group's queries of a unit, by its threads.
+template <class In, class Shape>
+class query_copy {
+  using copy = tile_copy<typename Shape::query_tile, Shape::group_threads>;
+
+ public:
+  __device__ query_copy(const core::attention_problem& p, int group)
+      : step_(query_step::of(p, copy::rows_a_turn)),
+        own_(copy::of(p.q.dim, true, static_cast<int>(threadIdx.x) % Shape::group_threads)),
+        group_row_(group * Shape::group_rows) {}
+
+  __device__ void start(const core::attention_problem& p, const attention_block& block,
+                        std::uint32_t to) const {
+    const int first = group_row_ + own_.first_row;
+    const auto at = head_and_token::of(p, block.key_head, block.first_row + first);
+    auto head = static_cast<int>(at.head - block.key_head * p.group);
+    std::int64_t from =
+        core::offset_of(p.q, block.in.batch, at.head, block.in.first_query + at.token);
+    const std::int64_t left = block.all_rows - block.first_row;
+#pragma unroll 2
+    for (int row = first; row < group_row_ + Shape::group_rows; row += copy::rows_a_turn) {
+      const bool exists = row < left;
+      own_.copy_row(to, row, static_cast<const In*>(p.q.data) + (exists ? from : 0), exists);
+      step_.advance(head, from);
+    }
+    end_copies();
+  }
+
+ private:
+  query_step step_;
+  copy own_;
+  int group_row_;
+};
+
+/// The warps that read ahead: two of them keys, two values. One finds what is next, too.
+template <class In, class Shape>
+__device__ inline void read_tiles(const core::attention_problem& p,
+                                  const attention_parts<float>& parts, const attention_way& way,
+                                  unsigned* claimed, const group_operands<Shape>& to,
+                                  group_memory<Shape>& memory) {
+  const int thread = static_cast<int>(threadIdx.x) % Shape::copy_threads;
+  const int pair = static_cast<int>(threadIdx.x) % Shape::group_threads / Shape::copy_threads;
+  const bool reads_keys = pair == 0;
+  const bool finds = reads_keys && thread < 32;
+  unit_finder<Shape> finder(p, parts, claimed);
+  if (finds) {
+    finder.find(p, parts, way, memory.units);
+  }
+  const auto& from = reads_keys ? p.k : p.v;
+  using copy = tile_copy<typename Shape::tile, Shape::copy_threads>;
+  const copy own = copy::of(from.dim, true, thread);
+  transfer_barrier* const full = reads_keys ? memory.key_full : memory.value_full;
+  transfer_barrier* const free = reads_keys ? memory.key_free : memory.value_free;
+  const std::uint32_t place = reads_keys ? to.keys : to.values;
+  ring_position slot;
+  ring_position turn;
+#pragma unroll 1
+  for (;; turn.advance(group_units::slots)) {
+    const group_unit& unit = memory.units.wait(turn);
+    if (!unit.exists) {
+      return;
+    }
+    const key_range range = unit.keys;
+    const In* data = unit.block.template token<In>(from, range.first);
+#pragma unroll 1
+    for (int first = range.first; first < range.end; first += Shape::keys) {
+      free[slot.slot].wait(slot.phase ^ 1);
+      own.template copy_rows<Shape::keys>(place + slot.slot * Shape::tile::bytes, data,
+                                          from.token_stride, range.end - first);
+      end_copies();
+      wait_for_copies_but<0>();
+      show_to_products();
+      full[slot.slot].arrive();
+      data += Shape::keys * from.token_stride;
+      slot.advance(Shape::stages);
+    }
+    memory.units.leave(turn);
+    if (finds) {  // as late as can be, so that blocks end together
+      finder.find(p, parts, way, memory.units);
+    }
+  }
+}
+
+/// Keys of a group's 64 rows.
+struct keys_of_group {
+  key_range some;
+  key_range all;
+
+  /// By all lanes of a warp.
+  __device__ static keys_of_group of(const key_range* ranges, const key_range& chunk) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const auto first = keys_of_warp::of(ranges[lane], chunk);
+    const auto second = keys_of_warp::of(ranges[32 + lane], chunk);
+    const auto least = [](int a, int b) { return a < b ? a : b; };
+    const auto most = [](int a, int b) { return a > b ? a : b; };
+    return {{least(first.some.first, second.some.first), most(first.some.end, second.some.end)},
+            {most(first.all.first, second.all.first), least(first.all.end, second.all.end)}};
   }
 };
 
@@ -65,28 +191,17 @@ template <class In, class Shape>
 __global__ void __launch_bounds__(Shape::threads, 1)
     attention_by_groups(const __grid_constant__ core::attention_problem p,
                         const __grid_constant__ attention_parts<float> parts,
-                        const attention_way way) {
+                        const attention_way way, unsigned* const claimed) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   __shared__ uninitialised<group_memory<Shape>> memory_;
   group_memory<Shape>& memory = memory_.get();
-  unsigned char* const shared = dynamic_shared_memory();
-  const std::uint32_t queries = (shared_address(shared) + 1023) / 1024 * 1024;
-  const std::uint32_t keys = queries + Shape::query_tile::bytes;
-  const std::uint32_t values = keys + Shape::stages * Shape::tile::bytes;
+  const auto operands = group_operands<Shape>::of(shared_address(dynamic_shared_memory()));
   const auto thread = static_cast<int>(threadIdx.x);
   const int lane = thread % 32;
-  const int group = thread / Shape::group_threads;
-
-  const attention_block begun = attention_block::of(p, parts, Shape::rows);
-  if (begun.first_row >= begun.all_rows) {
-    return;  // a packed sequence leaves a block
-  }
-  const key_range chunk = key_range::of(begun, parts);
-#pragma unroll 1
-  for (int r = thread; r < Shape::rows; r += Shape::threads) {
-    memory.ranges[r] = key_range::of(begun.row<float>(p, begun.row_at(r)), chunk.first, chunk.end);
-  }
+  // One lane's, so that it is known to be the same for all: operands are made of it.
+  const int group = shuffle(thread / Shape::group_threads, 0);
   if (thread == 0) {
+    memory.units.initialise(Shape::threads / 32);
 #pragma unroll
     for (int i = 0; i < Shape::stages; ++i) {
       memory.key_full[i].initialise(Shape::copy_threads);
@@ -96,103 +211,59 @@ __global__ void __launch_bounds__(Shape::threads, 1)
     }
   }
   __syncthreads();
-  // Keys that some row of the block has.
-  const auto [first, end] = keys_of_some<Shape::rows, Shape::keys>(memory.ranges, chunk);
-  const int tiles = end > first ? (end - first + Shape::keys - 1) / Shape::keys : 0;
 
   if (group == Shape::groups) {
     have_fewer_registers<Shape::copy_registers>();
-    // Two warps read keys, two values: each of them waits for its own.
-    const bool reads_keys = thread % Shape::group_threads < Shape::copy_threads;
-    const auto& from = reads_keys ? p.k : p.v;
-    using copy = tile_copy<typename Shape::tile, Shape::copy_threads>;
-    const copy own = copy::of(from.dim, true, thread % Shape::copy_threads);
-    const In* data = begun.token<In>(from, first);
-    transfer_barrier* const full = reads_keys ? memory.key_full : memory.value_full;
-    transfer_barrier* const free = reads_keys ? memory.key_free : memory.value_free;
-    const std::uint32_t place = reads_keys ? keys : values;
-    ring_turn<Shape::stages> turn;
-#pragma unroll 1
-    for (int t = 0; t < tiles; ++t, turn.next()) {
-      free[turn.stage].wait(turn.phase ^ 1);
-      own.template copy_rows<Shape::keys>(place + turn.stage * Shape::tile::bytes, data,
-                                          from.token_stride, end - first - t * Shape::keys);
-      end_copies();
-      data += Shape::keys * from.token_stride;
-      wait_for_copies_but<0>();
-      show_to_products();
-      full[turn.stage].arrive();
-    }
+    read_tiles<In, Shape>(p, parts, way, claimed, operands, memory);
     return;
   }
 
   have_more_registers<Shape::row_registers>();
+  const int group_thread = thread % Shape::group_threads;
   const int group_row = group * Shape::group_rows;
-  {
-    using copy = tile_copy<typename Shape::query_tile, Shape::group_threads>;
-    const copy query_copy = copy::of(p.q.dim, true, thread % Shape::group_threads);
-#pragma unroll 1
-    for (int r = query_copy.first_row; r < Shape::group_rows; r += copy::rows_a_turn) {
-      query_copy.copy_row(queries, group_row + r, begun.query<In>(p, begun.row_at(group_row + r)),
-                          true);
+  const int warp_row = group_row + group_thread / 32 * 16;
+  const query_copy<In, Shape> queries(p, group);
+  // Begins to read a unit's queries, and finds what keys they have.
+  const auto begin = [&](const group_unit& unit) {
+    synchronize_group(1 + group);  // all are done with those before
+    queries.start(p, unit.block, operands.queries);
+    if (group_thread < Shape::group_rows) {
+      const int row = group_row + group_thread;
+      memory.ranges[row] = way.unmasked
+                               ? unit.keys
+                               : key_range::of(unit.block.row<float>(p, unit.block.row_at(row)),
+                                               unit.chunk.first, unit.chunk.end);
     }
-    end_copies();
-    wait_for_copies_but<0>();
-    show_to_products();
-    synchronize_group(1 + group);
-  }
-  // Keys that some and that all of the group's rows have.
-  int some_first = chunk.end;
-  int some_end = chunk.first;
-  int all_first = chunk.first;
-  int all_end = chunk.end;
-#pragma unroll
-  for (int r = 0; r < Shape::group_rows; r += 32) {
-    const key_range own = memory.ranges[group_row + r + lane];
-    if (own.first < own.end) {
-      some_first = own.first < some_first ? own.first : some_first;
-      some_end = own.end > some_end ? own.end : some_end;
-    }
-    all_first = own.first > all_first ? own.first : all_first;
-    all_end = own.end < all_end ? own.end : all_end;
-  }
-  some_first = __reduce_min_sync(0xffffffffU, some_first);
-  some_end = __reduce_max_sync(0xffffffffU, some_end);
-  all_first = __reduce_max_sync(0xffffffffU, all_first);
-  all_end = __reduce_min_sync(0xffffffffU, all_end);
-  int from = tiles;
-  int until = tiles;
-  if (some_first < some_end) {
-    from = (some_first - first) / Shape::keys;
-    until = (some_end - first + Shape::keys - 1) / Shape::keys;
-  }
+  };
 
-  const int warp_row = group_row + thread % Shape::group_threads / 32 * 16;
-  const std::uint32_t own_queries = queries + static_cast<std::uint32_t>(group_row) * 128;
-  const bool tells = thread % Shape::group_threads == 0;
+  const auto own_queries =
+      Shape::query_tile::rows_at(operands.queries + static_cast<std::uint32_t>(group_row) * 128);
+  const bool tells = group_thread == 0;
   constexpr int key_columns = Shape::keys / 8;
   warp_rows<In, 1, Shape::dims / 8> rows;
-  rows.clear();
-  ring_turn<Shape::stages> key_turn;
-  ring_turn<Shape::stages> value_turn;
-  const auto leave = [&](transfer_barrier* free, ring_turn<Shape::stages>& turn) {
+  ring_position key_slot;
+  ring_position value_slot;
+  const auto leave = [&](transfer_barrier* free, ring_position& slot) {
     if (tells) {
-      free[turn.stage].arrive();
+      free[slot.slot].arrive();
     }
-    turn.next();
+    slot.advance(Shape::stages);
   };
-  const auto skip = [&] {
-    memory.key_full[key_turn.stage].wait(key_turn.phase);
-    leave(memory.key_free, key_turn);
-    memory.value_full[value_turn.stage].wait(value_turn.phase);
-    leave(memory.value_free, value_turn);
+  const auto skip = [&](int tiles) {
+#pragma unroll 1
+    for (; tiles > 0; --tiles) {
+      memory.key_full[key_slot.slot].wait(key_slot.phase);
+      leave(memory.key_free, key_slot);
+      memory.value_full[value_slot.slot].wait(value_slot.phase);
+      leave(memory.value_free, value_slot);
+    }
   };
   float s[1][key_columns][4];
   std::uint32_t weights[1][Shape::keys / 16][4];
   float factor[1][2];
   const auto multiply_keys = [&] {
-    memory.key_full[key_turn.stage].wait(key_turn.phase);
-    const std::uint32_t tile = keys + key_turn.stage * Shape::tile::bytes;
+    memory.key_full[key_slot.slot].wait(key_slot.phase);
+    const auto tile = Shape::tile::rows_at(operands.keys + key_slot.slot * Shape::tile::bytes);
     begin_products();
 #pragma unroll
     for (int d = 0; d < Shape::dims / 16; ++d) {
@@ -202,8 +273,9 @@ __global__ void __launch_bounds__(Shape::threads, 1)
     end_products();
   };
   const auto add_values = [&] {
-    memory.value_full[value_turn.stage].wait(value_turn.phase);
-    const std::uint32_t tile = values + value_turn.stage * Shape::tile::bytes;
+    memory.value_full[value_slot.slot].wait(value_slot.phase);
+    const auto tile =
+        Shape::tile::columns_at(operands.values + value_slot.slot * Shape::tile::bytes);
     begin_products();
 #pragma unroll
     for (int k = 0; k < Shape::keys / 16; ++k) {
@@ -211,59 +283,87 @@ __global__ void __launch_bounds__(Shape::threads, 1)
     }
     end_products();
   };
-  const auto weigh = [&](int tile) {
-    const int begin = first + tile * Shape::keys;
-    if (begin < all_first || begin + Shape::keys > all_end) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        mask_scores(memory.ranges[warp_row + 8 * h + lane / 4], begin, h, s[0]);
-      }
-    }
-    rows.weigh(s, way.unit_2, factor);
-    // Products go on meanwhile.
-    finish_before_here(rows.sum[0][0].sum + rows.sum[0][1].sum, queries);
-  };
-#pragma unroll 1
-  for (int t = 0; t < from; ++t) {
-    skip();
+
+  ring_position turn;
+  const group_unit* unit = &memory.units.wait(turn);
+  if (unit->exists) {
+    begin(*unit);
   }
-  if (from < until) {
-    multiply_keys();
-    wait_for_products_but<0>();
-    hold(s[0]);
-    leave(memory.key_free, key_turn);
-    weigh(from);
-    pack_weights<In>(s, weights);
 #pragma unroll 1
-    for (int t = from + 1; t < until; ++t) {
-      multiply_keys();
-      add_values();
-      wait_for_products_but<1>();
-      hold(s[0]);
-      leave(memory.key_free, key_turn);
-      weigh(t);
-      wait_for_products_but<0>();
-      hold(rows.o[0]);
-      leave(memory.value_free, value_turn);
+  while (unit->exists) {
+    wait_for_copies_but<0>();
+    show_to_products();
+    synchronize_group(1 + group);
+    const int first = unit->keys.first;
+    const int end = unit->keys.end;
+    const int tiles = end > first ? (end - first + Shape::keys - 1) / Shape::keys : 0;
+    const auto own = keys_of_group::of(memory.ranges + group_row, unit->chunk);
+    int from = tiles;
+    int until = tiles;
+    if (own.some.first < own.some.end) {
+      from = (own.some.first - first) / Shape::keys;
+      until = (own.some.end - first + Shape::keys - 1) / Shape::keys;
+    }
+    const auto weigh = [&](int tile) {
+      const int key = first + tile * Shape::keys;
+      if (key < own.all.first || key + Shape::keys > own.all.end) {
 #pragma unroll
-      for (int c = 0; c < Shape::dims / 8; ++c) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          rows.o[0][c][i] *= factor[0][i / 2];
+        for (int h = 0; h < 2; ++h) {
+          mask_scores(memory.ranges[warp_row + 8 * h + lane / 4], key, h, s[0]);
         }
       }
+      rows.weigh(s, way.unit_2, factor);
+      // Products go on meanwhile.
+      finish_before_here(rows.sum[0][0].sum + rows.sum[0][1].sum, operands.queries);
+    };
+    rows.clear();
+    skip(from);
+    if (from < until) {
+      multiply_keys();
+      wait_for_products_but<0>();
+      hold(s[0]);
+      leave(memory.key_free, key_slot);
+      weigh(from);
       pack_weights<In>(s, weights);
-    }
-    add_values();
-    wait_for_products_but<0>();
-    hold(rows.o[0]);
-    leave(memory.value_free, value_turn);
-  }
 #pragma unroll 1
-  for (int t = until; t < tiles; ++t) {
-    skip();
+      for (int t = from + 1; t < until; ++t) {
+        multiply_keys();
+        add_values();
+        wait_for_products_but<1>();
+        hold(s[0]);
+        leave(memory.key_free, key_slot);
+        weigh(t);
+        wait_for_products_but<0>();
+        hold(rows.o[0]);
+        leave(memory.value_free, value_slot);
+        if (ballot(factor[0][0] != 1 || factor[0][1] != 1) != 0) {
+#pragma unroll
+          for (int c = 0; c < Shape::dims / 8; ++c) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+              rows.o[0][c][i] *= factor[0][i / 2];
+            }
+          }
+        }
+        pack_weights<In>(s, weights);
+      }
+      add_values();
+      wait_for_products_but<0>();
+      hold(rows.o[0]);
+      leave(memory.value_free, value_slot);
+    }
+    skip(tiles - until);
+    // All tiles are done with: what comes next is found when those of keys have been read.
+    const ring_position before = turn;
+    turn.advance(group_units::slots);
+    const group_unit* const next = &memory.units.wait(turn);
+    if (next->exists) {
+      begin(*next);  // its queries are read while rows are written
+    }
+    rows.write(p, parts, way, unit->block, unit->chunk, Shape::rows, warp_row);
+    memory.units.leave(before);
+    unit = next;
   }
-  rows.write(p, parts, way, Shape::rows, warp_row, memory.ranges);
 #endif
 }
 

@@ -5,18 +5,15 @@
 /// costs one store and one load, and stores under way need not end first.
 #pragma once
 
+#include "claim.hpp"
+
 #include <gpu/group/combine.hpp>
 #include <gpu/state/softmax_state.hpp>
-
-#include <cuda/atomic>
 
 #include <cstdint>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
-
-template <class V>
-using device_atomic = ::cuda::atomic_ref<V, ::cuda::thread_scope_device>;
 
 /// A state as words that are not 0, so that words of 0 are not there yet. As a rule each 4 bytes of
 /// it in a word of their own, with a bit beside them.

@@ -160,6 +160,20 @@ class transfer_barrier {
   std::uint64_t word_ = 0;  // a shared variable may have a constant initialiser, if without effect
 };
 
+/// A way round a ring: the slot's number, and how often it has been passed, modulo 2.
+struct ring_position {
+  int slot = 0;
+  int phase = 0;
+
+  __device__ void advance(int slots, int steps = 1) {
+    slot += steps;
+    if (slot >= slots) {
+      slot -= slots;
+      phase ^= 1;
+    }
+  }
+};
+
 #endif
 
 }  // namespace SOFTFOLD_BACKEND

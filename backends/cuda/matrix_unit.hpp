@@ -87,6 +87,11 @@ __device__ inline void copy_ahead(std::uint32_t shared, const void* from, int by
                "r"(bytes)
                : "memory");
 }
+/// The same of all 16 bytes, which takes fewer instructions.
+__device__ inline void copy_ahead(std::uint32_t shared, const void* from) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(shared), "l"(from)
+               : "memory");
+}
 /// Ends a group of the thread's copies.
 __device__ inline void end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 /// Waits for all the thread's groups but the last `count`.
@@ -167,7 +172,7 @@ struct tile_copy {
     const std::int64_t step = rows_a_turn * stride;
     const std::uint32_t first = Tile::at(first_row, piece);
     constexpr int turns = rows / rows_a_turn;
-    if (existing < rows) {
+    if (existing < rows || count < 8) {
 #pragma unroll 1
       for (int i = 0; i < turns; ++i) {
         const bool exists = first_row + i * rows_a_turn < existing;
@@ -184,7 +189,7 @@ struct tile_copy {
     for (int begin = 0; begin < turns; begin += together) {
 #pragma unroll
       for (int i = 0; i < together; ++i) {
-        copy_ahead(tile + at_turn(first, i), own, count * 2);
+        copy_ahead(tile + at_turn(first, i), own);
         own += step;
       }
       tile += together * rows_a_turn * Tile::row_bytes;

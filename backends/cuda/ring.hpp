@@ -17,6 +17,7 @@
 #pragma once
 
 #include "chunk_copies.hpp"
+#include "claim.hpp"
 #include "exchange.hpp"
 
 #include <gpu/map/run.hpp>
@@ -55,30 +56,6 @@ struct ring_slot {
     free.initialise((write_warps + 1) * lanes);
   }
 };
-
-/// A way round a ring: the slot's number, and how often it has been passed, modulo 2.
-struct ring_position {
-  int slot = 0;
-  int phase = 0;
-
-  __device__ void advance(int slots, int steps = 1) {
-    slot += steps;
-    if (slot >= slots) {
-      slot -= slots;
-      phase ^= 1;
-    }
-  }
-};
-
-/// The number of the next chunk; `chunks` or more at the end, once for each block.
-__device__ inline unsigned claim_chunk(unsigned& claimed, unsigned chunks) {
-  device_atomic<unsigned> next(claimed);
-  const unsigned number = next.fetch_add(1, ::cuda::memory_order_relaxed);
-  if (number == chunks + gridDim.x - 1) {  // the last claim of the launch
-    next.store(0, ::cuda::memory_order_relaxed);
-  }
-  return number;
-}
 
 /// Writes result(load(v), part), vectors of results, for each vector v of a range of `count`
 /// vectors or fewer, by `threads` threads; `to` corresponds to the range's base.
@@ -217,7 +194,7 @@ struct chunk_ring {
       slot& at = ring[position.slot];
       at.free.wait(position.phase ^ 1);
       if (number < all) {
-        number = shuffle(is_first() ? claim_chunk(claimed, all) : 0U, 0);
+        number = shuffle(is_first() ? claim_piece(claimed, all) : 0U, 0);
       }
       if (number >= all) {
         ++ends;

@@ -15,6 +15,21 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
+/// The half that differs of a descriptor of an operand in shared memory. Groups of eight rows are
+/// 1024 bytes apart; `blocks`: bytes from a block of columns to the next.
+struct product_operand {
+  std::uint32_t low;
+
+  __device__ static product_operand of(std::uint32_t address, std::uint32_t blocks) {
+    return {(address & 0x3ffffU) >> 4 | blocks >> 4 << 16};
+  }
+  /// One addition, as instructions between products are waited for.
+  [[nodiscard]] __device__ product_operand further(int bytes) const {
+    return {low + static_cast<std::uint32_t>(bytes) / 16};
+  }
+};
+#define SOFTFOLD_OPERAND_HIGH "0x40000040"
+
 /// Rows of 16-bit elements in shared memory as a product takes them: columns in blocks of 64, a
 /// block's rows one after the other, in pieces of 16 bytes that change places by the row's number.
 template <int rows, int dims>
@@ -30,22 +45,20 @@ struct swizzled_tile {
                                       ((piece ^ row) & 7) * 16);
   }
 
-  /// The operand whose rows begin at `tile` + 128 times their number, as rows times columns from 16
-  /// `step` on: rows are the result's, columns are summed over.
-  __device__ static std::uint64_t by_rows(std::uint32_t tile, int step) {
-    return descriptor(tile + static_cast<std::uint32_t>(step / 4 * block_bytes + step % 4 * 32),
-                      16);
+  /// The operand of rows that begin at `tile` + 128 times their number, as rows times columns:
+  /// rows are the result's, columns are summed over; and from columns 16 `step` on.
+  __device__ static product_operand rows_at(std::uint32_t tile) {
+    return product_operand::of(tile, 16);
   }
-  /// The operand of all columns of rows 16 `step` on, where rows are summed over.
-  __device__ static std::uint64_t by_columns(std::uint32_t tile, int step) {
-    return descriptor(tile + static_cast<std::uint32_t>(step * 2048), block_bytes);
+  __device__ static product_operand by_rows(product_operand of, int step) {
+    return of.further(step / 4 * block_bytes + step % 4 * 32);
   }
-
- private:
-  /// `blocks`: bytes from a block of columns to the next; groups of eight rows are 1024 apart.
-  __device__ static std::uint64_t descriptor(std::uint32_t address, std::uint32_t blocks) {
-    return std::uint64_t{(address & 0x3ffffU) >> 4} | std::uint64_t{blocks >> 4} << 16 |
-           std::uint64_t{1024 >> 4} << 32 | std::uint64_t{1} << 62;
+  /// The operand of all columns, where rows are summed over; and from rows 16 `step` on.
+  __device__ static product_operand columns_at(std::uint32_t tile) {
+    return product_operand::of(tile, block_bytes);
+  }
+  __device__ static product_operand by_columns(product_operand of, int step) {
+    return of.further(step * 2048);
   }
 };
 
@@ -108,8 +121,9 @@ __device__ inline void have_fewer_registers() {
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define SOFTFOLD_NUMBERS_32 \
-  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+  SOFTFOLD_NUMBERS_32_TO_39 ", %40, %41, %42, %43, %44, %45, %46, %47, " \
   "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define SOFTFOLD_NUMBERS_32_TO_39 "%32, %33, %34, %35, %36, %37, %38, %39"
 #define SOFTFOLD_NUMBERS_64 \
   "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
   "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
@@ -117,6 +131,7 @@ __device__ inline void have_fewer_registers() {
   "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
   "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 #define SOFTFOLD_32 SOFTFOLD_NUMBERS_0
+#define SOFTFOLD_40 SOFTFOLD_32 ", " SOFTFOLD_NUMBERS_32_TO_39
 #define SOFTFOLD_64 SOFTFOLD_32 ", " SOFTFOLD_NUMBERS_32
 #define SOFTFOLD_128 SOFTFOLD_64 ", " SOFTFOLD_NUMBERS_64 ", " SOFTFOLD_NUMBERS_96
 #define SOFTFOLD_ROW(d, r) "+f"(d[r][0]), "+f"(d[r][1]), "+f"(d[r][2]), "+f"(d[r][3])
@@ -128,23 +143,27 @@ __device__ inline void have_fewer_registers() {
 /// d = a b, or d += a b: 64 rows by as many columns as d has, 16 summed over; both operands in
 /// shared memory, a row of b for each column. Lanes have of d what multiply_add's c has.
 #define SOFTFOLD_MULTIPLY_ROWS(type, columns, registers, a, b, adds, ...)                 \
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " adds                                   \
+  asm volatile("{\n.reg .b64 a, b;\nmov.b64 a, {" a ", " SOFTFOLD_OPERAND_HIGH            \
+               "};\nmov.b64 b, {" b ", " SOFTFOLD_OPERAND_HIGH                            \
+               "};\n.reg .pred p;\nsetp.ne.b32 p, " adds                                  \
                ", 0;\nwgmma.mma_async.sync.aligned.m64n" columns "k16.f32." type "." type \
-               " {" registers "}, " a ", " b ", p, 1, 1, 0, 0;\n}"                        \
+               " {" registers "}, a, b, p, 1, 1, 0, 0;\n}"                                \
                : __VA_ARGS__                                                              \
-               : "l"(rows), "l"(columns_of), "r"(static_cast<int>(is_sum)))
+               : "r"(rows.low), "r"(columns_of.low), "r"(static_cast<int>(is_sum)))
 template <class In>
-__device__ inline void multiply_rows(float (&d)[8][4], std::uint64_t rows, std::uint64_t columns_of,
-                                     bool is_sum) {
+__device__ inline void multiply_rows(float (&d)[10][4], product_operand rows,
+                                     product_operand columns_of, bool is_sum) {
   if constexpr (std::is_same_v<In, half>) {
-    SOFTFOLD_MULTIPLY_ROWS("f16", "64", SOFTFOLD_32, "%32", "%33", "%34", SOFTFOLD_ROWS(d, 0));
+    SOFTFOLD_MULTIPLY_ROWS("f16", "80", SOFTFOLD_40, "%40", "%41", "%42", SOFTFOLD_ROWS(d, 0),
+                           SOFTFOLD_ROW(d, 8), SOFTFOLD_ROW(d, 9));
   } else {
-    SOFTFOLD_MULTIPLY_ROWS("bf16", "64", SOFTFOLD_32, "%32", "%33", "%34", SOFTFOLD_ROWS(d, 0));
+    SOFTFOLD_MULTIPLY_ROWS("bf16", "80", SOFTFOLD_40, "%40", "%41", "%42", SOFTFOLD_ROWS(d, 0),
+                           SOFTFOLD_ROW(d, 8), SOFTFOLD_ROW(d, 9));
   }
 }
 template <class In>
-__device__ inline void multiply_rows(float (&d)[16][4], std::uint64_t rows,
-                                     std::uint64_t columns_of, bool is_sum) {
+__device__ inline void multiply_rows(float (&d)[16][4], product_operand rows,
+                                     product_operand columns_of, bool is_sum) {
   if constexpr (std::is_same_v<In, half>) {
     SOFTFOLD_MULTIPLY_ROWS("f16", "128", SOFTFOLD_64, "%64", "%65", "%66", SOFTFOLD_ROWS(d, 0),
                            SOFTFOLD_ROWS(d, 8));
@@ -155,14 +174,15 @@ __device__ inline void multiply_rows(float (&d)[16][4], std::uint64_t rows,
 }
 
 /// d += a b: a in registers as multiply_add's, b in shared memory by_columns.
-#define SOFTFOLD_MULTIPLY_COLUMNS(type, columns, registers, a, b, ...)                             \
-  asm volatile("wgmma.mma_async.sync.aligned.m64n" columns "k16.f32." type "." type " {" registers \
-               "}, {" a "}, " b ", 1, 1, 1, 1;"                                                    \
-               : __VA_ARGS__                                                                       \
-               : "r"(rows[0]), "r"(rows[1]), "r"(rows[2]), "r"(rows[3]), "l"(columns_of))
+#define SOFTFOLD_MULTIPLY_COLUMNS(type, columns, registers, a, b, ...)                  \
+  asm volatile("{\n.reg .b64 b;\nmov.b64 b, {" b ", " SOFTFOLD_OPERAND_HIGH             \
+               "};\nwgmma.mma_async.sync.aligned.m64n" columns "k16.f32." type "." type \
+               " {" registers "}, {" a "}, b, 1, 1, 1, 1;\n}"                           \
+               : __VA_ARGS__                                                            \
+               : "r"(rows[0]), "r"(rows[1]), "r"(rows[2]), "r"(rows[3]), "r"(columns_of.low))
 template <class In>
 __device__ inline void multiply_columns(float (&d)[8][4], const std::uint32_t (&rows)[4],
-                                        std::uint64_t columns_of) {
+                                        product_operand columns_of) {
   if constexpr (std::is_same_v<In, half>) {
     SOFTFOLD_MULTIPLY_COLUMNS("f16", "64", SOFTFOLD_32, "%32, %33, %34, %35", "%36",
                               SOFTFOLD_ROWS(d, 0));
@@ -173,7 +193,7 @@ __device__ inline void multiply_columns(float (&d)[8][4], const std::uint32_t (&
 }
 template <class In>
 __device__ inline void multiply_columns(float (&d)[16][4], const std::uint32_t (&rows)[4],
-                                        std::uint64_t columns_of) {
+                                        product_operand columns_of) {
   if constexpr (std::is_same_v<In, half>) {
     SOFTFOLD_MULTIPLY_COLUMNS("f16", "128", SOFTFOLD_64, "%64, %65, %66, %67", "%68",
                               SOFTFOLD_ROWS(d, 0), SOFTFOLD_ROWS(d, 8));
@@ -184,7 +204,7 @@ __device__ inline void multiply_columns(float (&d)[16][4], const std::uint32_t (
 }
 template <class In>
 __device__ inline void multiply_columns(float (&d)[32][4], const std::uint32_t (&rows)[4],
-                                        std::uint64_t columns_of) {
+                                        product_operand columns_of) {
   if constexpr (std::is_same_v<In, half>) {
     SOFTFOLD_MULTIPLY_COLUMNS("f16", "256", SOFTFOLD_128, "%128, %129, %130, %131", "%132",
                               SOFTFOLD_ROWS(d, 0), SOFTFOLD_ROWS(d, 8), SOFTFOLD_ROWS(d, 16),
@@ -198,14 +218,17 @@ __device__ inline void multiply_columns(float (&d)[32][4], const std::uint32_t (
 
 #undef SOFTFOLD_MULTIPLY_COLUMNS
 #undef SOFTFOLD_MULTIPLY_ROWS
+#undef SOFTFOLD_OPERAND_HIGH
 #undef SOFTFOLD_ROWS
 #undef SOFTFOLD_ROW
 #undef SOFTFOLD_128
 #undef SOFTFOLD_64
+#undef SOFTFOLD_40
 #undef SOFTFOLD_32
 #undef SOFTFOLD_NUMBERS_96
 #undef SOFTFOLD_NUMBERS_64
 #undef SOFTFOLD_NUMBERS_32
+#undef SOFTFOLD_NUMBERS_32_TO_39
 #undef SOFTFOLD_NUMBERS_0
 
 }  // namespace SOFTFOLD_BACKEND

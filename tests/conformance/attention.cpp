@@ -2,6 +2,7 @@
 // attention, fold_attention, and combine and normalize of their states.
 #include "attention_problem.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -131,6 +132,35 @@ TEST_SUITE("attention") {
         check_attention<In>(q, c);
         check_fold(q, c);
       }
+    }
+  }
+
+  TEST_CASE_TEMPLATE("more sequences than a device has blocks for, each of its own length", In,
+                     SOFTFOLD_TEST_INPUT_TYPES) {
+    queue q;
+    unsigned seed = 60;
+    for (const std::int64_t dim : {16, 80, 136}) {
+      attention_spec s{.batches = reduced ? 6 : 100,
+                       .heads = 6,
+                       .key_heads = 2,
+                       .queries = 43,
+                       .keys = 150,
+                       .dim = dim,
+                       .v_dim = dim,
+                       .corner = causal::bottom_right,
+                       .sinks = dim == 80,
+                       .seed = seed++};
+      for (std::int64_t b = 0; b < s.batches; ++b) {
+        s.lengths.push_back(b % 7 == 0 ? 0 : b * 37 % 151);
+      }
+      attention_case<In> c(s);
+      check_attention<In>(q, c);
+      s.corner = causal::none;
+      s.window_left = 9;
+      s.window_right = dim == 16 ? 0 : -1;
+      attention_case<In> other(s);
+      check_attention<In>(q, other);
+      check_attention<In>(q, other);  // what the first call leaves serves the second
     }
   }
 
@@ -273,6 +303,33 @@ TEST_SUITE("attention") {
                               .deviation = deviation,
                               .seed = 3});
         check_attention<In>(q, c);
+      }
+    }
+  }
+
+  TEST_CASE_TEMPLATE("scores far from 0", In, SOFTFOLD_TEST_INPUT_TYPES) {
+    // The first elements alone make the scores. Two keys have the largest; or the first 200 are far
+    // below the others.
+    queue q;
+    for (const bool rises : {false, true}) {
+      for (const double scale : {0x1p-10, 1.0, 0x1p6, 0x1p12}) {
+        for (const double sign : {1.0, -1.0}) {
+          attention_case<In> c({.queries = 40, .keys = 300, .scale = scale, .seed = 40});
+          for (std::int64_t i = 0; i < 40; ++i) {
+            const std::span<In> row = c.q.row(0, 0, i);
+            std::fill(row.begin(), row.end(), make<In>(0));
+            row[0] = make<In>(sign * 512 * static_cast<double>(1 + i % 3));
+          }
+          for (std::int64_t j = 0; j < 300; ++j) {
+            const auto pair = static_cast<double>(j % 64 / 2);
+            c.k.row(0, 0, j)[0] = make<In>(!rises    ? 1024 - 8 * pair
+                                           : j < 200 ? -1024 * sign
+                                                     : 0x1p-21 * pair);
+          }
+          c.commit();
+          check_attention<In>(q, c);
+          check_fold(q, c);
+        }
       }
     }
   }

@@ -179,6 +179,59 @@ TEST_CASE("every entry point is captured and replayed with the same result") {
   check(api::destroy(stream));
 }
 
+TEST_CASE("attention of many queries is captured also before the queue has memory") {
+  api::stream stream = nullptr;
+  check(api::create_stream(&stream));
+  {
+    queue q = queue_on(stream);
+    constexpr std::int64_t batches = 150;
+    constexpr std::int64_t tokens = 140;
+    constexpr std::int64_t dim = 64;
+    constexpr std::int64_t count = batches * tokens * dim;
+    std::vector<bfloat16> elements(count);
+    for (std::size_t i = 0; i < elements.size(); ++i) {
+      elements[i] = bfloat16(static_cast<float>(i * 2654435761U % 2000U) * 0.002F - 2);
+    }
+    buffer x(q, elements.size() * sizeof(bfloat16));
+    buffer y(q, x.size());
+    x.upload(q, elements.data(), x.size());
+    q.wait();
+    const const_tensor_ref in(x.data(), dtype::bf16, batches, 1, tokens, dim, tokens * dim, 0, dim);
+    const tensor_ref out(y.data(), dtype::bf16, batches, 1, tokens, dim, tokens * dim, 0, dim);
+    const auto call = [&] {
+      attention(q, in, in, in, out, attention_options{.corner = causal::top_left});
+    };
+    const auto result = [&] {
+      std::vector<std::byte> all(y.size());
+      y.download(q, all.data(), all.size());
+      q.wait();
+      return all;
+    };
+    const auto replayed = [&] {
+      api::graph graph = nullptr;
+      check(api::begin_capture(stream));
+      call();
+      check(api::end_capture(stream, &graph));
+      api::replay replay = nullptr;
+      check(api::instantiate(&replay, graph));
+      check(api::fill(y.data(), 0xA5, y.size()));
+      check(api::synchronize_device());
+      check(api::launch(replay, stream));
+      check(api::launch(replay, stream));
+      auto all = result();
+      check(api::destroy(replay));
+      check(api::destroy(graph));
+      return all;
+    };
+    const auto without_memory = replayed();
+    call();
+    const auto expected = result();
+    CHECK(without_memory == expected);
+    CHECK(replayed() == expected);
+  }
+  check(api::destroy(stream));
+}
+
 TEST_CASE("a graph's memory stays where it is when later calls need more") {
   api::stream stream = nullptr;
   check(api::create_stream(&stream));

@@ -15,6 +15,7 @@ inline namespace SOFTFOLD_BACKEND {
 
 /// Which block of a launch this is.
 struct attention_block {
+  int number;  ///< of(p, parts, rows, number) is this
   core::attention_sequence in;
   std::int64_t key_head;
   std::int64_t chunk;
@@ -37,6 +38,7 @@ struct attention_block {
     const auto blocks = static_cast<std::uint32_t>(parts.blocks);
     const auto heads = static_cast<std::uint32_t>(p.k.heads);
     attention_block b{};
+    b.number = number;
     b.chunk = block % chunks;
     block /= chunks;
     std::int64_t row_block = block % blocks;
