@@ -15,6 +15,7 @@ void run_few(executor& on, const core::attention_problem& p) {
   const auto parts = parts_of<float>(
       on, p, std::max<std::int64_t>(2, chunk_length::most_chunks(p.most_keys())), 0, Shape::rows);
   const std::int64_t units = p.q.batches * p.k.heads * parts.blocks * parts.chunks;
+  check_blocks(units);
   const std::int64_t at_once = std::int64_t{on.properties.multiprocessors} * Shape::resident;
   launch_shared(on.stream, attention_few<In, Shape>, std::min(units, at_once), Shape::threads,
                 Shape::shared_bytes, p, parts, attention_way::of(p));

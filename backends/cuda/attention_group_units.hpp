@@ -107,7 +107,7 @@ class unit_finder {
     if (claimed_ == nullptr) {
       return next_ + gridDim.x;
     }
-    const unsigned number = threadIdx.x % 32 == 0 ? claim_piece(*claimed_, all_ - gridDim.x) : 0U;
+    const unsigned number = threadIdx.x % 32 == 0 ? claim_next(*claimed_, all_ - gridDim.x) : 0U;
     return gridDim.x + shuffle(number, 0);
   }
   __device__ static key_range keys_of_some(const core::attention_problem& p,

@@ -12,12 +12,13 @@ namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 namespace {
 
-/// Where units are claimed. Null if nowhere: in a graph capture no memory can be had.
+/// Where units are claimed, beside the queue's scratch memory. Null if there is none, and none can
+/// be had: in a graph capture.
 unsigned* claims_of(executor& on) {
   if (on.scratch.exchange() == nullptr && runtime::is_capturing(on.stream)) {
     return nullptr;
   }
-  on.scratch.at_least(1);
+  on.scratch.at_least(1);  // for what is beside it
   exchange_memory* const exchange = on.scratch.exchange();
   return exchange == nullptr ? nullptr : &exchange->claimed;
 }
@@ -26,6 +27,7 @@ template <class In, class Shape>
 void launch(executor& on, const core::attention_problem& p, const attention_parts<float>& parts) {
   static_assert(Shape::rows == rows_of_groups);
   const std::int64_t units = p.q.batches * p.k.heads * parts.blocks * parts.chunks;
+  check_blocks(units);
   launch_shared(on.stream, attention_by_groups<In, Shape>,
                 std::min<std::int64_t>(units, on.properties.multiprocessors), Shape::threads,
                 Shape::shared_bytes, p, parts, attention_way::of(p), claims_of(on));

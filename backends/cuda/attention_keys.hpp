@@ -61,6 +61,13 @@ struct keys_of_warp {
              __reduce_max_sync(lanes, is_live ? own.end : chunk.first)},
             {__reduce_max_sync(lanes, own.first), __reduce_min_sync(lanes, own.end)}};
   }
+  /// Those of both.
+  [[nodiscard]] __device__ keys_of_warp with(const keys_of_warp& other) const {
+    const auto least = [](int a, int b) { return a < b ? a : b; };
+    const auto most = [](int a, int b) { return a > b ? a : b; };
+    return {{least(some.first, other.some.first), most(some.end, other.some.end)},
+            {most(all.first, other.all.first), least(all.end, other.all.end)}};
+  }
   /// Whether some rows have some of so many keys, and all rows all of them.
   [[nodiscard]] __device__ bool some_in(int begin, int keys) const {
     return begin < some.end && begin + keys > some.first;

@@ -37,14 +37,15 @@ __device__ inline float weight_of(float score, float unit_2) {
                        : fmaf(score, unit_2, static_cast<float>(weight_exponent<In>)));
 }
 
-/// The exponent of a row's largest score, to the base 2 and less weight_exponent, that its weights
-/// are relative to. It is rounded, so that a weight's exponent takes one instruction, and what that
-/// loses, weights have alike; rows where it is much, whose scores leave `most`, are not for this.
+/// What a row's weights are relative to, as a power of two's exponent less weight_exponent: its
+/// largest score's, rounded, so that a weight's exponent takes one instruction. What that loses,
+/// weights have alike. Rows where it is much, whose anchor leaves `most`, are not for this, nor
+/// those of one key, whose weight is 1.
 template <class In>
-struct top_exponent {
+struct rounded_anchor {
   static constexpr auto raised = static_cast<float>(weight_exponent<In>);
   static constexpr float most = 0x1p22F;
-  /// Below the exponents of all other rows; of no keys, too.
+  /// Not below this, so that there are differences to -infinity's.
   static constexpr float least = -0x1p30F;
 
   __device__ static float of(float max, float unit_2) {
@@ -142,8 +143,8 @@ __device__ inline void pack_weights(const float (&s)[groups][key_columns][4],
 
 /// A warp's rows, in groups of 16: maxima, sums and weighted sums, of which a lane has those of the
 /// rows lane / 4 and 8 further in each group, and there in each 8 columns 2 (lane % 4) and the
-/// next.
-template <class In, int groups, int columns>
+/// next. `rounds`: weights are relative to a rounded_anchor.
+template <class In, int groups, int columns, bool rounds = false>
 struct warp_rows {
   using A = arithmetic_t<In>;
   static constexpr bool is_exact = sizeof(In) >= 4;
@@ -187,9 +188,12 @@ struct warp_rows {
         }
         top = fmaxf(top, shuffle_xor(top, 1));
         top = fmaxf(top, shuffle_xor(top, 2));
-        const float from = top_exponent<In>::of(top, unit_2);
-        factor[g][h] =
-            before == top ? 1.0F : fast_exp2(top_exponent<In>::of(before, unit_2) - from);
+        const float anchor = rounds                    ? rounded_anchor<In>::of(top, unit_2)
+                             : top == -infinity<float> ? 0.0F
+                                                       : top;
+        factor[g][h] = before == top ? 1.0F
+                       : rounds      ? fast_exp2(rounded_anchor<In>::of(before, unit_2) - anchor)
+                                     : fast_exp2((before - anchor) * unit_2);
         max[g][h] = top;
         float totals[2] = {0, 0};
 #pragma unroll
@@ -197,7 +201,8 @@ struct warp_rows {
 #pragma unroll
           for (int i = 0; i < 2; ++i) {
             float& own = s[g][c][2 * h + i];
-            own = fast_exp2(fmaf(own, unit_2, -from));
+            own = rounds ? fast_exp2(fmaf(own, unit_2, -anchor))
+                         : weight_of<In>(own - anchor, unit_2);
             totals[i] += own;
           }
         }
@@ -266,7 +271,7 @@ struct warp_rows {
     }
 #pragma unroll
     for (int g = 0; g < groups; ++g) {
-      // Each lane ends one of the two rows that it has with three others.
+      // Each lane finishes one of the two rows that it has with three others.
       const int own_h = lane % 2;
       double wholes[2];
       int are_wrong[2];
@@ -288,31 +293,34 @@ struct warp_rows {
         are_wrong[h] |= shuffle_xor(are_wrong[h], 1);
         are_wrong[h] |= shuffle_xor(are_wrong[h], 2);
       }
+      const std::int64_t own_number = block.first_row + warp_row + 16 * g + 8 * own_h + lane / 4;
+      const bool exists = own_number < block.all_rows;
+      const std::int64_t number = exists ? own_number : block.all_rows - 1;
       const A own_max = own_h == 0 ? max[g][0] : max[g][1];
-      A top = own_max;
-      A unit = weight_unit<In>;
-      bool is_far = own_max == infinity<A>;
-      if constexpr (!is_exact) {
-        top *= way.unit;
-        unit *= own_max == -infinity<A> ? A{1} : top_exponent<In>::correction(own_max, way.unit_2);
-        is_far = own_max != -infinity<A> &&
-                 !(fabsf(top_exponent<In>::of(own_max, way.unit_2)) < top_exponent<In>::most);
+      const A top = is_exact ? own_max : own_max * static_cast<A>(way.unit);
+      A factor = weight_unit<In>;
+      bool is_special = top == infinity<A> || (top == -infinity<A> && own_max != top);
+      if constexpr (rounds) {
+        const key_range keys =
+            way.unmasked ? chunk : key_range::of(block.row<A>(p, number), chunk.first, chunk.end);
+        const bool is_near =
+            fabsf(rounded_anchor<In>::of(own_max, way.unit_2)) < rounded_anchor<In>::most;
+        is_special = keys.end - keys.first == 1 || (own_max != -infinity<A> && !is_near);
+        factor *= is_near ? rounded_anchor<In>::correction(own_max, way.unit_2) : A{1};
       }
-      const double whole = (own_h == 0 ? wholes[0] : wholes[1]) * static_cast<double>(unit);
-      const std::int64_t number = block.first_row + warp_row + 16 * g + 8 * own_h + lane / 4;
-      const bool exists = number < block.all_rows;
+      const double whole = (own_h == 0 ? wholes[0] : wholes[1]) * static_cast<double>(factor);
       const bool by_key =
-          exists && ((careful >> (2 * g + own_h) & 1U) != 0 || is_far ||
+          exists && ((careful >> (2 * g + own_h) & 1U) != 0 || is_special ||
                      (whole == whole && (own_h == 0 ? are_wrong[0] : are_wrong[1]) != 0));
       const unsigned of_own = (by_key ? 1U : 0U) << (2 * g + own_h);
       careful &= ~(3U << 2 * g);
       careful |= of_own | shuffle_xor(of_own, 1);
       const bool writes = exists && !by_key;
-      const auto end = row_end::of(p, parts, block, exists ? number : block.all_rows - 1, top,
-                                   whole, unit, writes && lane % 4 < 2);
+      const auto finish =
+          row_finish::of(p, parts, block, number, top, whole, factor, writes && lane % 4 < 2);
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        write_row(to, end.of_lane(lane - own_h + h), g, h,
+        write_row(to, finish.of_lane(lane - own_h + h), g, h,
                   shuffle(static_cast<int>(writes), lane - own_h + h) != 0,
                   way.writes_pieces && !is_part, static_cast<int>(p.v.dim));
       }
@@ -330,34 +338,35 @@ struct warp_rows {
   }
 
  private:
-  /// What a row's weighted sums become, which are of weights times 1 / `unit`, and where.
-  struct row_end {
+  /// What a row's weighted sums become, which times `factor` are what they mean, and where.
+  struct row_finish {
     std::int64_t to;
     attention_output<A> output;
 
-    __device__ static row_end of(const core::attention_problem& p, const attention_parts<A>& parts,
-                                 const attention_block& block, std::int64_t number, A top,
-                                 double whole, A unit, bool writes_state) {
+    __device__ static row_finish of(const core::attention_problem& p,
+                                    const attention_parts<A>& parts, const attention_block& block,
+                                    std::int64_t number, A top, double whole, A factor,
+                                    bool writes_state) {
       const core::attention_sequence& in = block.in;
       if (parts.chunks > 1) {
         const std::int64_t place = block.place(p, number);
         if (writes_state) {
           parts.states[place] = {static_cast<double>(top), whole};
         }
-        return {place * p.v.dim, {true, unit, A{0}}};
+        return {place * p.v.dim, {true, factor, A{0}}};
       }
       const auto at = head_and_token::of(p, block.key_head, number);
       const std::int64_t token = in.first_query + at.token;
-      const auto finish =
+      const auto result =
           core::attention_finish<A>::of(p, at.head, core::public_state(top, static_cast<A>(whole)));
       if (writes_state) {
-        core::write_attention_state(p, in.batch, at.head, token, finish.both.whole);
+        core::write_attention_state(p, in.batch, at.head, token, result.both.whole);
       }
-      auto output = attention_output<A>::of(p, finish);
-      output.factor *= unit;
+      auto output = attention_output<A>::of(p, result);
+      output.factor *= factor;
       return {core::offset_of(p.out, in.batch, at.head, token), output};
     }
-    [[nodiscard]] __device__ row_end of_lane(int lane) const {
+    [[nodiscard]] __device__ row_finish of_lane(int lane) const {
       return {shuffle(to, lane),
               {shuffle(static_cast<int>(output.is_product), lane) != 0,
                shuffle(output.factor, lane), shuffle(output.value, lane)}};
@@ -365,22 +374,22 @@ struct warp_rows {
   };
 
   /// Row h of a lane's two.
-  __device__ void write_row(const tensor_ref& to, const row_end& end, int g, int h, bool writes,
-                            bool in_pieces, int v_dim) const {
+  __device__ void write_row(const tensor_ref& to, const row_finish& finish, int g, int h,
+                            bool writes, bool in_pieces, int v_dim) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     if constexpr (sizeof(In) == 2 && columns % 4 == 0) {
       constexpr float least = 0x1p-126F;
-      const bool is_plain = end.output.is_product && fabsf(end.output.factor) >= least &&
-                            fabsf(end.output.factor) < infinity<float>;
+      const bool is_plain = finish.output.is_product && fabsf(finish.output.factor) >= least &&
+                            fabsf(finish.output.factor) < infinity<float>;
       if (in_pieces && ballot(writes && !is_plain) == 0) {  // o is no NaN: then rows are careful
-        In* const row = static_cast<In*>(to.data) + end.to;
+        In* const row = static_cast<In*>(to.data) + finish.to;
 #pragma unroll
         for (int c = 0; c < columns; c += 4) {
           std::uint32_t words[4];
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
-            const A first = o[g][c + i][2 * h] * end.output.factor;
-            const A second = o[g][c + i][2 * h + 1] * end.output.factor;
+            const A first = o[g][c + i][2 * h] * finish.output.factor;
+            const A second = o[g][c + i][2 * h + 1] * finish.output.factor;
             words[i] = std::is_same_v<In, half> ? to_half_pair(first, second)
                                                 : to_bfloat16_pair(first, second);
           }
@@ -397,8 +406,8 @@ struct warp_rows {
     if (writes) {
 #pragma unroll
       for (int c = 0; c < columns; ++c) {
-        store_columns<In>(to, end.to, 8 * c + lane % 4 * 2, v_dim, end.output(o[g][c][2 * h]),
-                          end.output(o[g][c][2 * h + 1]));
+        store_columns<In>(to, finish.to, 8 * c + lane % 4 * 2, v_dim, finish.output(o[g][c][2 * h]),
+                          finish.output(o[g][c][2 * h + 1]));
       }
     }
   }

@@ -141,7 +141,7 @@ __device__ inline void read_tiles(const core::attention_problem& p,
   transfer_barrier* const full = reads_keys ? memory.key_full : memory.value_full;
   transfer_barrier* const free = reads_keys ? memory.key_free : memory.value_free;
   const std::uint32_t place = reads_keys ? to.keys : to.values;
-  ring_position slot;
+  ring_position at;
   ring_position turn;
 #pragma unroll 1
   for (;; turn.advance(group_units::slots)) {
@@ -153,15 +153,15 @@ __device__ inline void read_tiles(const core::attention_problem& p,
     const In* data = unit.block.template token<In>(from, range.first);
 #pragma unroll 1
     for (int first = range.first; first < range.end; first += Shape::keys) {
-      free[slot.slot].wait(slot.phase ^ 1);
-      own.template copy_rows<Shape::keys>(place + slot.slot * Shape::tile::bytes, data,
+      free[at.slot].wait(at.phase ^ 1);
+      own.template copy_rows<Shape::keys>(place + at.slot * Shape::tile::bytes, data,
                                           from.token_stride, range.end - first);
       end_copies();
       wait_for_copies_but<0>();
       show_to_products();
-      full[slot.slot].arrive();
+      full[at.slot].arrive();
       data += Shape::keys * from.token_stride;
-      slot.advance(Shape::stages);
+      at.advance(Shape::stages);
     }
     memory.units.leave(turn);
     if (finds) {  // as late as can be, so that blocks end together
@@ -169,23 +169,6 @@ __device__ inline void read_tiles(const core::attention_problem& p,
     }
   }
 }
-
-/// Keys of a group's 64 rows.
-struct keys_of_group {
-  key_range some;
-  key_range all;
-
-  /// By all lanes of a warp.
-  __device__ static keys_of_group of(const key_range* ranges, const key_range& chunk) {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    const auto first = keys_of_warp::of(ranges[lane], chunk);
-    const auto second = keys_of_warp::of(ranges[32 + lane], chunk);
-    const auto least = [](int a, int b) { return a < b ? a : b; };
-    const auto most = [](int a, int b) { return a > b ? a : b; };
-    return {{least(first.some.first, second.some.first), most(first.some.end, second.some.end)},
-            {most(first.all.first, second.all.first), least(first.all.end, second.all.end)}};
-  }
-};
 
 template <class In, class Shape>
 __global__ void __launch_bounds__(Shape::threads, 1)
@@ -240,30 +223,30 @@ __global__ void __launch_bounds__(Shape::threads, 1)
       Shape::query_tile::rows_at(operands.queries + static_cast<std::uint32_t>(group_row) * 128);
   const bool tells = group_thread == 0;
   constexpr int key_columns = Shape::keys / 8;
-  warp_rows<In, 1, Shape::dims / 8> rows;
-  ring_position key_slot;
-  ring_position value_slot;
-  const auto leave = [&](transfer_barrier* free, ring_position& slot) {
+  warp_rows<In, 1, Shape::dims / 8, true> rows;
+  ring_position key_at;
+  ring_position value_at;
+  const auto release = [&](transfer_barrier* free, ring_position& at) {
     if (tells) {
-      free[slot.slot].arrive();
+      free[at.slot].arrive();
     }
-    slot.advance(Shape::stages);
+    at.advance(Shape::stages);
   };
   const auto skip = [&](int tiles) {
 #pragma unroll 1
     for (; tiles > 0; --tiles) {
-      memory.key_full[key_slot.slot].wait(key_slot.phase);
-      leave(memory.key_free, key_slot);
-      memory.value_full[value_slot.slot].wait(value_slot.phase);
-      leave(memory.value_free, value_slot);
+      memory.key_full[key_at.slot].wait(key_at.phase);
+      release(memory.key_free, key_at);
+      memory.value_full[value_at.slot].wait(value_at.phase);
+      release(memory.value_free, value_at);
     }
   };
   float s[1][key_columns][4];
   std::uint32_t weights[1][Shape::keys / 16][4];
   float factor[1][2];
   const auto multiply_keys = [&] {
-    memory.key_full[key_slot.slot].wait(key_slot.phase);
-    const auto tile = Shape::tile::rows_at(operands.keys + key_slot.slot * Shape::tile::bytes);
+    memory.key_full[key_at.slot].wait(key_at.phase);
+    const auto tile = Shape::tile::rows_at(operands.keys + key_at.slot * Shape::tile::bytes);
     begin_products();
 #pragma unroll
     for (int d = 0; d < Shape::dims / 16; ++d) {
@@ -273,9 +256,8 @@ __global__ void __launch_bounds__(Shape::threads, 1)
     end_products();
   };
   const auto add_values = [&] {
-    memory.value_full[value_slot.slot].wait(value_slot.phase);
-    const auto tile =
-        Shape::tile::columns_at(operands.values + value_slot.slot * Shape::tile::bytes);
+    memory.value_full[value_at.slot].wait(value_at.phase);
+    const auto tile = Shape::tile::columns_at(operands.values + value_at.slot * Shape::tile::bytes);
     begin_products();
 #pragma unroll
     for (int k = 0; k < Shape::keys / 16; ++k) {
@@ -297,7 +279,9 @@ __global__ void __launch_bounds__(Shape::threads, 1)
     const int first = unit->keys.first;
     const int end = unit->keys.end;
     const int tiles = end > first ? (end - first + Shape::keys - 1) / Shape::keys : 0;
-    const auto own = keys_of_group::of(memory.ranges + group_row, unit->chunk);
+    const key_range* const ranges = memory.ranges + group_row;
+    const auto own = keys_of_warp::of(ranges[lane], unit->chunk)
+                         .with(keys_of_warp::of(ranges[32 + lane], unit->chunk));
     int from = tiles;
     int until = tiles;
     if (own.some.first < own.some.end) {
@@ -322,7 +306,7 @@ __global__ void __launch_bounds__(Shape::threads, 1)
       multiply_keys();
       wait_for_products_but<0>();
       hold(s[0]);
-      leave(memory.key_free, key_slot);
+      release(memory.key_free, key_at);
       weigh(from);
       pack_weights<In>(s, weights);
 #pragma unroll 1
@@ -331,11 +315,11 @@ __global__ void __launch_bounds__(Shape::threads, 1)
         add_values();
         wait_for_products_but<1>();
         hold(s[0]);
-        leave(memory.key_free, key_slot);
+        release(memory.key_free, key_at);
         weigh(t);
         wait_for_products_but<0>();
         hold(rows.o[0]);
-        leave(memory.value_free, value_slot);
+        release(memory.value_free, value_at);
         if (ballot(factor[0][0] != 1 || factor[0][1] != 1) != 0) {
 #pragma unroll
           for (int c = 0; c < Shape::dims / 8; ++c) {
@@ -350,7 +334,7 @@ __global__ void __launch_bounds__(Shape::threads, 1)
       add_values();
       wait_for_products_but<0>();
       hold(rows.o[0]);
-      leave(memory.value_free, value_slot);
+      release(memory.value_free, value_at);
     }
     skip(tiles - until);
     // All tiles are done with: what comes next is found when those of keys have been read.
@@ -360,7 +344,8 @@ __global__ void __launch_bounds__(Shape::threads, 1)
     if (next->exists) {
       begin(*next);  // its queries are read while rows are written
     }
-    rows.write(p, parts, way, unit->block, unit->chunk, Shape::rows, warp_row);
+    rows.write(p, parts, way, unit->block, way.unmasked ? unit->keys : unit->chunk, Shape::rows,
+               warp_row);
     memory.units.leave(before);
     unit = next;
   }

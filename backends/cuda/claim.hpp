@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Work that a launch's blocks claim piece by piece, so that those that are done early have more.
+/// Work that a launch's blocks claim share by share, so that those that are done early have more.
 #pragma once
 
 #include <gpu/contract.hpp>
@@ -10,15 +10,16 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
+/// What blocks of a device do to a word in turn.
 template <class V>
 using device_atomic = ::cuda::atomic_ref<V, ::cuda::thread_scope_device>;
 
-/// The number of the next of so many pieces; as many or more at the end, once for each block.
-/// `claimed` is 0 before and after a launch.
-__device__ inline unsigned claim_piece(unsigned& claimed, unsigned pieces) {
+/// The number of the next of `shares` shares. Each block claims until it gets that or more, and
+/// no more then: the last such claim makes `claimed` 0 again, as it is before a launch.
+__device__ inline unsigned claim_next(unsigned& claimed, unsigned shares) {
   device_atomic<unsigned> next(claimed);
   const unsigned number = next.fetch_add(1, ::cuda::memory_order_relaxed);
-  if (number == pieces + gridDim.x - 1) {  // the last claim of the launch
+  if (number == shares + gridDim.x - 1) {
     next.store(0, ::cuda::memory_order_relaxed);
   }
   return number;

@@ -14,6 +14,15 @@
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
+
+/// Throws if there are more blocks than a grid can have, or units that are numbered like them.
+inline void check_blocks(std::int64_t blocks) {
+  if (blocks > std::numeric_limits<int>::max()) {
+    throw error(errc::backend_failure,
+                "launch: " + std::to_string(blocks) + " blocks, more than a grid can have");
+  }
+}
+
 namespace detail {
 
 /// `attribute`: of the launch, or null.
@@ -21,10 +30,7 @@ template <class... Parameters>
 cudaError_t try_launch(stream_handle stream, void (*kernel)(Parameters...), std::int64_t blocks,
                        int threads, cudaLaunchAttribute* attribute, std::size_t shared_bytes,
                        std::type_identity_t<Parameters>... arguments) {
-  if (blocks > std::numeric_limits<int>::max()) {
-    throw error(errc::backend_failure,
-                "launch: " + std::to_string(blocks) + " blocks, more than a grid can have");
-  }
+  check_blocks(blocks);
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(blocks));
   config.blockDim = dim3(static_cast<unsigned>(threads));

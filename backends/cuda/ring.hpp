@@ -194,7 +194,7 @@ struct chunk_ring {
       slot& at = ring[position.slot];
       at.free.wait(position.phase ^ 1);
       if (number < all) {
-        number = shuffle(is_first() ? claim_piece(claimed, all) : 0U, 0);
+        number = shuffle(is_first() ? claim_next(claimed, all) : 0U, 0);
       }
       if (number >= all) {
         ++ends;

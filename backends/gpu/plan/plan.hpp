@@ -135,7 +135,7 @@ inline constexpr int exchange_words = 2;
 struct exchange_memory {
   std::uint64_t words[exchange_words * most_chunks_exchanged];
   unsigned readers[most_rows_exchanged];
-  unsigned claimed;  ///< pieces of work
+  unsigned claimed;  ///< shares of the work
 };
 
 /// Chunks in a block's shared memory, at most, and vectors of each slot, and of a matrix in it: a
