@@ -39,8 +39,8 @@ __device__ inline float weight_of(float score, float unit_2) {
 
 /// What a row's weights are relative to, as a power of two's exponent less weight_exponent: its
 /// largest score's, rounded, so that a weight's exponent takes one instruction. What that loses,
-/// weights have alike. Rows where it is much, whose anchor leaves `most`, are not for this, nor
-/// those of one key, whose weight is 1.
+/// weights have alike. Rows where it is much, whose anchor leaves `most`, are not for this, and
+/// that the weight of a single key is 1 has to be said.
 template <class In>
 struct rounded_anchor {
   static constexpr auto raised = static_cast<float>(weight_exponent<In>);
@@ -299,16 +299,23 @@ struct warp_rows {
       const A own_max = own_h == 0 ? max[g][0] : max[g][1];
       const A top = is_exact ? own_max : own_max * static_cast<A>(way.unit);
       A factor = weight_unit<In>;
+      double whole = own_h == 0 ? wholes[0] : wholes[1];
       bool is_special = top == infinity<A> || (top == -infinity<A> && own_max != top);
       if constexpr (rounds) {
         const key_range keys =
             way.unmasked ? chunk : key_range::of(block.row<A>(p, number), chunk.first, chunk.end);
         const bool is_near =
             fabsf(rounded_anchor<In>::of(own_max, way.unit_2)) < rounded_anchor<In>::most;
-        is_special = keys.end - keys.first == 1 || (own_max != -infinity<A> && !is_near);
-        factor *= is_near ? rounded_anchor<In>::correction(own_max, way.unit_2) : A{1};
+        is_special = own_max != -infinity<A> && !is_near;
+        if (keys.end - keys.first == 1) {  // weighs 1, and the product had it so as a rule
+          constexpr auto one = static_cast<float>(1 << weight_exponent<In>);
+          is_special = is_special || widen(In(static_cast<float>(whole))) != one;
+          whole = one;
+        } else if (is_near) {
+          factor *= rounded_anchor<In>::correction(own_max, way.unit_2);
+        }
       }
-      const double whole = (own_h == 0 ? wholes[0] : wholes[1]) * static_cast<double>(factor);
+      whole *= static_cast<double>(factor);
       const bool by_key =
           exists && ((careful >> (2 * g + own_h) & 1U) != 0 || is_special ||
                      (whole == whole && (own_h == 0 ? are_wrong[0] : are_wrong[1]) != 0));
