@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(Unit::threads, 256 / Unit::threads)
   auto value_copy = Unit::copy::of_values(p, memory.operands);
   const auto scale = static_cast<A>(p.scale);
 
-  warp_rows<In, 1, columns> rows;
+  warp_states<In, 1, columns> rows;
   rows.clear();
   unsigned careful = 0;  // bits of the lane's two rows
   // Sums of more keys: in memory, as registers are scarce and these are seldom read.

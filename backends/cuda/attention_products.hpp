@@ -61,7 +61,7 @@ __device__ inline void multiply_keys(std::uint32_t queries, std::uint32_t keys,
 /// round, it cuts off, which would show after many tiles.
 template <class In, class Shape>
 __device__ inline void add_values(
-    warp_rows<In, Shape::groups, Shape::dims / 8>& rows, std::uint32_t values,
+    warp_states<In, Shape::groups, Shape::dims / 8>& rows, std::uint32_t values,
     const std::uint32_t (&weights)[Shape::groups][Shape::keys / 16][4],
     const float (&factor)[Shape::groups][2]) {
   constexpr int groups = Shape::groups;

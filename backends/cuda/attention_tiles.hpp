@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
   const In* v = begun.token<In>(p.v, first);
   const copy value_copy = copy::of(p.v.dim, way.in_pieces, thread);
 
-  warp_rows<In, groups, Shape::dims / 8> rows;
+  warp_states<In, groups, Shape::dims / 8> rows;
   rows.clear();
   key_copy.template copy_rows<Shape::keys>(keys, k, p.k.token_stride, end - first);
   end_copies();

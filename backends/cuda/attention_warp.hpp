@@ -145,7 +145,7 @@ __device__ inline void pack_weights(const float (&s)[groups][key_columns][4],
 /// rows lane / 4 and 8 further in each group, and there in each 8 columns 2 (lane % 4) and the
 /// next. `rounds`: weights are relative to a rounded_anchor.
 template <class In, int groups, int columns, bool rounds = false>
-struct warp_rows {
+struct warp_states {
   using A = arithmetic_t<In>;
   static constexpr bool is_exact = sizeof(In) >= 4;
 

@@ -223,7 +223,7 @@ __global__ void __launch_bounds__(Shape::threads, 1)
       Shape::query_tile::rows_at(operands.queries + static_cast<std::uint32_t>(group_row) * 128);
   const bool tells = group_thread == 0;
   constexpr int key_columns = Shape::keys / 8;
-  warp_rows<In, 1, Shape::dims / 8, true> rows;
+  warp_states<In, 1, Shape::dims / 8, true> rows;
   ring_position key_at;
   ring_position value_at;
   const auto release = [&](transfer_barrier* free, ring_position& at) {
