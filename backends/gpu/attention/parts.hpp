@@ -83,9 +83,6 @@ struct head_and_token {
 
   __device__ static head_and_token of(const core::attention_problem& p, std::int64_t key_head,
                                       std::int64_t row) {
-    if (p.group == 1) {
-      return {key_head, row};
-    }
     if (static_cast<std::uint64_t>(row) >> 32 == 0) {
       const auto by_group = division<std::uint32_t>::of(row, p.group);
       return {key_head * p.group + by_group.rest, by_group.quotient};
