@@ -50,7 +50,7 @@ TUNED = {
     "attention_few": 32,
     "attention_tiles": 240,
     "attention_exact": 688,
-    "attention_by_groups": 56,  # of 256 dimensions: around its loops
+    "attention_by_groups": 64,  # of 256 dimensions: around its loops
     "attention_combine_few": 0,
     "attention_combine_chunks": 0,
     "edit_rows": 0,
