@@ -3,7 +3,8 @@
 /// attention of many rows on devices of compute capability 9.0: groups of four warps have 64 rows
 /// each, whose products go on by themselves, and one more group reads tiles of keys and values
 /// ahead. A group weighs the scores of a tile while the products of its values before and of the
-/// other groups go on. (J. Shah et al., FlashAttention-3, 2024, has the shape of it.)
+/// other groups go on. (J. Shah et al., FlashAttention-3, 2024, has the shape of it.) Blocks stay,
+/// and have one unit after the other: the next one's tiles are read while rows are written.
 #pragma once
 
 #include "attention_group_units.hpp"
