@@ -14,7 +14,7 @@ void run_few(executor& on, const core::attention_problem& p) {
   // Results are made of states, also of a single one, whose code has few registers to spare.
   const auto parts = parts_of<float>(
       on, p, std::max<std::int64_t>(2, chunk_length::most_chunks(p.most_keys())), 0, Shape::rows);
-  const std::int64_t units = p.q.batches * p.k.heads * parts.blocks * parts.chunks;
+  const std::int64_t units = parts.units(p);
   check_blocks(units);
   const std::int64_t at_once = std::int64_t{on.properties.multiprocessors} * Shape::resident;
   launch_shared(on.stream, attention_few<In, Shape>, std::min(units, at_once), Shape::threads,

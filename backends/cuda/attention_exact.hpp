@@ -61,7 +61,8 @@ __global__ void __launch_bounds__(Unit::threads, 256 / Unit::threads)
   }
   Unit::place_queries(p, begun, warp_row, memory.operands);
   __syncthreads();
-  const auto [first, end] = keys_of_some<Unit::rows, keys>(memory.ranges, chunk);
+  const auto [first, end] =
+      keys_of_some<Unit::rows, keys>(chunk, [&](int row) { return memory.ranges[row]; });
   const auto own_keys = keys_of_warp::of(memory.ranges[warp_row + lane % 16], chunk);
 
   const In* k = begun.token<In>(p.k, first);

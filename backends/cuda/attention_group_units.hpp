@@ -59,9 +59,7 @@ class unit_finder {
  public:
   __device__ unit_finder(const core::attention_problem& p, const attention_parts<float>& parts,
                          unsigned* claimed)
-      : claimed_(claimed),
-        next_(blockIdx.x),
-        all_(static_cast<unsigned>(p.q.batches * p.k.heads * parts.blocks * parts.chunks)) {}
+      : claimed_(claimed), next_(blockIdx.x), all_(static_cast<unsigned>(parts.units(p))) {}
 
   /// By all lanes of the warp.
   __device__ void find(const core::attention_problem& p, const attention_parts<float>& parts,
@@ -89,7 +87,7 @@ class unit_finder {
     }
     if (exists) {
       const auto chunk = key_range::of(unit.block, parts);
-      const auto keys = keys_of_some(p, way, unit.block, chunk);
+      const auto keys = keys_of(p, way, unit.block, chunk);
       if (is_first) {
         unit.chunk = chunk;
         unit.keys = keys;
@@ -110,25 +108,16 @@ class unit_finder {
     const unsigned number = threadIdx.x % 32 == 0 ? claim_next(*claimed_, all_ - gridDim.x) : 0U;
     return gridDim.x + shuffle(number, 0);
   }
-  __device__ static key_range keys_of_some(const core::attention_problem& p,
-                                           const attention_way& way, const attention_block& block,
-                                           const key_range& chunk) {
+  __device__ static key_range keys_of(const core::attention_problem& p, const attention_way& way,
+                                      const attention_block& block, const key_range& chunk) {
+    const auto within_chunk = [&](std::int64_t row) {
+      return key_range::of(block.row<float>(p, row), chunk.first, chunk.end);
+    };
     if (way.unmasked) {  // each row has what the others have
-      return key_range::of(block.row<float>(p, block.first_row), chunk.first, chunk.end);
+      return within_chunk(block.first_row);
     }
-    key_range some{chunk.end, chunk.first};
-#pragma unroll 1
-    for (int r = static_cast<int>(threadIdx.x) % 32; r < Shape::rows; r += 32) {
-      const key_range own =
-          key_range::of(block.row<float>(p, block.row_at(r)), chunk.first, chunk.end);
-      if (own.first < own.end) {
-        some.first = own.first < some.first ? own.first : some.first;
-        some.end = own.end > some.end ? own.end : some.end;
-      }
-    }
-    some.first = __reduce_min_sync(0xffffffffU, some.first) / Shape::keys * Shape::keys;
-    some.end = __reduce_max_sync(0xffffffffU, some.end);
-    return {some.first < chunk.first ? chunk.first : some.first, some.end};
+    return keys_of_some<Shape::rows, Shape::keys>(
+        chunk, [&](int row) { return within_chunk(block.row_at(row)); });
   }
 
   unsigned* claimed_;

@@ -26,7 +26,7 @@ unsigned* claims_of(executor& on) {
 template <class In, class Shape>
 void launch(executor& on, const core::attention_problem& p, const attention_parts<float>& parts) {
   static_assert(Shape::rows == rows_of_groups);
-  const std::int64_t units = p.q.batches * p.k.heads * parts.blocks * parts.chunks;
+  const std::int64_t units = parts.units(p);
   check_blocks(units);
   launch_shared(on.stream, attention_by_groups<In, Shape>,
                 std::min<std::int64_t>(units, on.properties.multiprocessors), Shape::threads,

@@ -77,15 +77,15 @@ struct keys_of_warp {
   }
 };
 
-/// Keys that some of `rows` rows have, within those of the chunk; the first at a tile's begin. By
-/// all lanes of a warp.
-template <int rows, int tile_keys>
-__device__ inline key_range keys_of_some(const key_range* ranges, const key_range& chunk) {
+/// Keys that some of `rows` rows have, range_of(row) within those of the chunk; the first at a
+/// tile's begin. By all lanes of a warp.
+template <int rows, int tile_keys, class RangeOf>
+__device__ inline key_range keys_of_some(const key_range& chunk, const RangeOf& range_of) {
   int first = chunk.end;
   int end = chunk.first;
 #pragma unroll 1
   for (int r = static_cast<int>(threadIdx.x) % 32; r < rows; r += 32) {
-    const key_range own = ranges[r];
+    const key_range own = range_of(r);
     if (own.first < own.end) {
       first = own.first < first ? own.first : first;
       end = own.end > end ? own.end : end;

@@ -36,8 +36,8 @@ inline std::int64_t largest_dim(const core::attention_problem& p) {
 template <class Shape, class A, class Kernel>
 void launch_parts(executor& on, const core::attention_problem& p, const attention_parts<A>& parts,
                   Kernel* kernel) {
-  launch_shared(on.stream, kernel, p.q.batches * p.k.heads * parts.blocks * parts.chunks,
-                Shape::threads, Shape::shared_bytes, p, parts, attention_way::of(p));
+  launch_shared(on.stream, kernel, parts.units(p), Shape::threads, Shape::shared_bytes, p, parts,
+                attention_way::of(p));
 }
 
 #if SOFTFOLD_CUDA_HAS_GROUPS

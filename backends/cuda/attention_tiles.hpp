@@ -63,7 +63,8 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
     ranges[r] = key_range::of(begun.row<float>(p, begun.row_at(r)), chunk.first, chunk.end);
   }
   __syncthreads();
-  const auto [first, end] = keys_of_some<Shape::rows, Shape::keys>(ranges, chunk);
+  const auto [first, end] =
+      keys_of_some<Shape::rows, Shape::keys>(chunk, [&](int row) { return ranges[row]; });
   const int warp_row = warp * Shape::rows_each;
   const auto own_keys = keys_of_warp::of(ranges[warp_row + lane % Shape::rows_each], chunk);
 

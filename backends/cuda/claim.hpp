@@ -3,16 +3,12 @@
 /// Work that a launch's blocks claim share by share, so that those that are done early have more.
 #pragma once
 
-#include <gpu/contract.hpp>
+#include "atomic.hpp"
 
-#include <cuda/atomic>
+#include <gpu/contract.hpp>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
-
-/// What blocks of a device do to a word in turn.
-template <class V>
-using device_atomic = ::cuda::atomic_ref<V, ::cuda::thread_scope_device>;
 
 /// The number of the next of `shares` shares. Each block claims until it gets that or more, and
 /// no more then: the last such claim makes `claimed` 0 again, as it is before a launch.

@@ -5,7 +5,7 @@
 /// costs one store and one load, and stores under way need not end first.
 #pragma once
 
-#include "claim.hpp"
+#include "atomic.hpp"
 
 #include <gpu/group/combine.hpp>
 #include <gpu/state/softmax_state.hpp>

@@ -24,7 +24,7 @@ void run_by_tiles(executor& on, const core::attention_problem& p, std::int64_t c
   using A = arithmetic_t<In>;
   const auto parts = parts_of_keys<A>(on, p, chunk_keys, Shape::rows);
   launch_shared(on.stream, attention_by_tiles<In, Shape>,
-                p.q.batches * p.k.heads * parts.blocks * parts.chunks, Shape::threads,
+                parts.units(p), Shape::threads,
                 sizeof(tiles_memory<A, Shape>), p, parts);
   combine_chunks<In>(on, p, parts);
 }
@@ -33,7 +33,7 @@ void run_by_lanes(executor& on, const core::attention_problem& p) {
   using A = arithmetic_t<In>;
   const auto parts = parts_of_keys<A>(on, p, Shape::keys, Shape::rows);
   launch_grid(on.stream, attention_by_lanes<In, Shape>,
-              p.q.batches * p.k.heads * parts.blocks * parts.chunks, Shape::threads, p, parts);
+              parts.units(p), Shape::threads, p, parts);
   combine_chunks<In>(on, p, parts);
 }
 

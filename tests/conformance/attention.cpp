@@ -2,7 +2,6 @@
 // attention, fold_attention, and combine and normalize of their states.
 #include "attention_problem.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -142,8 +141,8 @@ TEST_SUITE("attention") {
     for (const std::int64_t dim : {16, 80, 136}) {
       for (const std::int64_t keys : {150, 2100}) {
         attention_spec s{.batches = reduced       ? 3
-                                    : keys == 150 ? 100
-                                                  : 30,
+                                    : keys == 150 ? 48
+                                                  : 16,
                          .heads = 6,
                          .key_heads = 2,
                          .queries = 43,
@@ -324,115 +323,6 @@ TEST_SUITE("attention") {
                               .deviation = deviation,
                               .seed = 3});
         check_attention<In>(q, c);
-      }
-    }
-  }
-
-  TEST_CASE_TEMPLATE("scores far from 0", In, SOFTFOLD_TEST_INPUT_TYPES) {
-    // The first elements alone make the scores, which no step of theirs rounds, so that results are
-    // bounded by what weights and sums round. Some keys have the largest; or the first 200 are far
-    // below the others.
-    using A = typename attention_case<In>::A;
-    queue q;
-    constexpr std::int64_t keys = 300;
-    for (const packing how : {packing::heads_first, packing::tokens_first}) {
-      for (const std::int64_t dim : {16, 136}) {
-        for (const double scale : {0x1p-10, 1.0, 0x1p6, 0x1p12}) {
-          for (const int kind : {0, 1, 2, 3}) {
-            const bool rises = kind >= 2;
-            const double sign = kind % 2 == 0 ? 1.0 : -1.0;
-            attention_case<In> c({.queries = 40,
-                                  .keys = keys,
-                                  .dim = dim,
-                                  .v_dim = dim,
-                                  .how = how,
-                                  .scale = scale,
-                                  .seed = 40});
-            std::vector<double> of_keys;
-            for (std::int64_t j = 0; j < keys; ++j) {
-              const auto pair = static_cast<double>(j % 64 / 2);
-              of_keys.push_back(!rises ? 1024 - 8 * pair : j < 200 ? -1024 * sign : 0x1p-21 * pair);
-              c.k.row(0, 0, j)[0] = make<In>(of_keys.back());
-            }
-            for (std::int64_t i = 0; i < 40; ++i) {
-              const std::span<In> row = c.q.row(0, 0, i);
-              std::fill(row.begin(), row.end(), make<In>(0));
-              row[0] = make<In>(sign * 512 * static_cast<double>(1 + i % 3));
-            }
-            c.commit();
-            tensor<A> out(c.output_layout(dim), role::output);
-            tensor<A> lse(c.output_layout(1), role::output);
-            attention_options options = c.options;
-            options.lse = lse.view();
-            attention(q, c.q.view(), c.k.view(), c.v.view(), out.view(), options);
-            q.wait();
-            out.download();
-            lse.download();
-            double worst = 0;  // of what is allowed
-            for (std::int64_t i = 0; i < 40; ++i) {
-              const double query = sign * 512 * static_cast<double>(1 + i % 3);
-              double top = -infinity;
-              for (const double k : of_keys) {
-                top = std::max(top, scale * query * k);
-              }
-              double sum = 0;
-              std::vector<double> o(static_cast<std::size_t>(dim));
-              std::vector<double> size(o.size());
-              for (std::int64_t j = 0; j < keys; ++j) {
-                const double p =
-                    std::exp(scale * query * of_keys[static_cast<std::size_t>(j)] - top);
-                sum += p;
-                for (std::size_t n = 0; n < o.size(); ++n) {
-                  const auto v = static_cast<double>(reference::widen(c.v.row(0, 0, j)[n]));
-                  o[n] += p * v;
-                  size[n] += p * std::fabs(v);
-                }
-              }
-              constexpr double u = std::numeric_limits<A>::epsilon() / 2;
-              for (std::size_t n = 0; n < o.size(); ++n) {
-                const auto y = static_cast<double>(out.row(0, 0, i)[n]);
-                const double allowed = (weight_error<In> + 64 * u) * size[n] / sum;
-                worst = std::max(worst, std::fabs(y - o[n] / sum) / allowed);
-                worst = y == y ? worst : infinity;
-              }
-              const double exact = top + std::log(sum);
-              const auto y = static_cast<double>(lse.row(0, 0, i)[0]);
-              worst = std::max(worst, std::fabs(y - exact) / (u * (2 * std::fabs(exact) + 64)));
-              worst = y == y ? worst : infinity;
-            }
-            INFO("dim ", dim, ", scale ", scale, ", kind ", kind);
-            CHECK(worst <= 1);
-          }
-        }
-      }
-    }
-  }
-
-  TEST_CASE_TEMPLATE("one key of many rows gives its value, whatever its score", In,
-                     SOFTFOLD_TEST_INPUT_TYPES) {
-    using A = typename attention_case<In>::A;
-    queue q;
-    for (const std::int64_t dim : {16, 136}) {
-      for (const double scale : {1.0, 37.0, 999.0}) {
-        attention_case<In> c({.queries = 40,
-                              .keys = 40,
-                              .dim = dim,
-                              .v_dim = dim,
-                              .scale = scale,
-                              .corner = causal::top_left,
-                              .window_left = 0,
-                              .seed = 41});
-        tensor<A> out(c.output_layout(dim), role::output);
-        attention(q, c.q.view(), c.k.view(), c.v.view(), out.view(), c.options);
-        q.wait();
-        out.download();
-        bool same = true;
-        for (std::int64_t i = 0; i < 40; ++i) {
-          for (std::size_t n = 0; n < static_cast<std::size_t>(dim); ++n) {
-            same = same && out.row(0, 0, i)[n] == reference::widen(c.v.row(0, 0, i)[n]);
-          }
-        }
-        CHECK(same);
       }
     }
   }

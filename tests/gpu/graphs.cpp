@@ -92,6 +92,18 @@ class fixture {
   static std::size_t bytes(std::int64_t count) { return static_cast<std::size_t>(count) * 4; }
 };
 
+/// What a call does on a stream, to be launched again.
+api::replay captured(api::stream stream, const std::function<void()>& call) {
+  api::graph graph = nullptr;
+  check(api::begin_capture(stream));
+  call();
+  check(api::end_capture(stream, &graph));
+  api::replay replay = nullptr;
+  check(api::instantiate(&replay, graph));
+  check(api::destroy(graph));
+  return replay;
+}
+
 }  // namespace
 
 TEST_SUITE_BEGIN("graphs");
@@ -161,19 +173,13 @@ TEST_CASE("every entry point is captured and replayed with the same result") {
         f.spoil();
         call();
         const auto expected = f.results(q);
-        api::graph graph = nullptr;
-        check(api::begin_capture(stream));
-        call();
-        check(api::end_capture(stream, &graph));
-        api::replay replay = nullptr;
-        check(api::instantiate(&replay, graph));
+        const api::replay replay = captured(stream, call);
         for (int run = 0; run < 2; ++run) {
           f.spoil();
           check(api::launch(replay, stream));
           CHECK(f.results(q) == expected);
         }
         check(api::destroy(replay));
-        check(api::destroy(graph));
       }
     }
   }
@@ -211,23 +217,13 @@ TEST_CASE("attention of many queries is captured also before the queue has memor
       q.wait();
       return all;
     };
-    const auto captured = [&] {
-      api::graph graph = nullptr;
-      check(api::begin_capture(stream));
-      call();
-      check(api::end_capture(stream, &graph));
-      api::replay replay = nullptr;
-      check(api::instantiate(&replay, graph));
-      check(api::destroy(graph));
-      return replay;
-    };
     const auto launch = [&](api::replay replay) {
       return result_of([&] { check(api::launch(replay, stream)); });
     };
-    const api::replay without_memory = captured();
+    const api::replay without_memory = captured(stream, call);
     const auto first = launch(without_memory);
     const auto expected = result_of(call);
-    const api::replay with_memory = captured();
+    const api::replay with_memory = captured(stream, call);
     CHECK(first == expected);
     CHECK(std::count(expected.begin(), expected.end(), std::byte{0xA5}) < count / 8);
     for (int run = 0; run < 2; ++run) {  // what one launch has claimed is free for the next
@@ -250,12 +246,7 @@ TEST_CASE("a graph's memory stays where it is when later calls need more") {
     const auto call = [&] { softmax_topk(q, f.input(), f.list(), f.columns()); };
     call();
     const auto expected = f.results(q);
-    api::graph graph = nullptr;
-    check(api::begin_capture(stream));
-    call();
-    check(api::end_capture(stream, &graph));
-    api::replay replay = nullptr;
-    check(api::instantiate(&replay, graph));
+    const api::replay replay = captured(stream, call);
     q.reserve(std::size_t{1} << 28);
     check(api::synchronize_device());  // memory that was released is the device's again
     f.spoil();
@@ -265,7 +256,6 @@ TEST_CASE("a graph's memory stays where it is when later calls need more") {
     call();
     CHECK(f.results(q) == expected);
     check(api::destroy(replay));
-    check(api::destroy(graph));
   }
   check(api::destroy(stream));
 }

@@ -58,7 +58,11 @@ struct attention_parts {
   std::int64_t chunk_keys;  ///< of all chunks; 0: by chunk_length
   std::int64_t blocks;      ///< of rows, for each key head of a batch
 
-  /// Those of them that a sequence has.
+  /// Blocks of rows of all key heads, each with each chunk.
+  [[nodiscard]] SOFTFOLD_HD std::int64_t units(const core::attention_problem& p) const {
+    return p.q.batches * p.k.heads * blocks * chunks;
+  }
+  /// The chunks that a sequence has.
   [[nodiscard]] __device__ int chunks_of(const core::attention_problem& p,
                                          const core::attention_sequence& in) const {
     return chunk_keys > 0 ? static_cast<int>(chunks) : chunk_length::chunks_of(in.live_keys(p));
