@@ -23,8 +23,7 @@ template <class In, class Shape>
 void run_by_tiles(executor& on, const core::attention_problem& p, std::int64_t chunk_keys) {
   using A = arithmetic_t<In>;
   const auto parts = parts_of_keys<A>(on, p, chunk_keys, Shape::rows);
-  launch_shared(on.stream, attention_by_tiles<In, Shape>,
-                parts.units(p), Shape::threads,
+  launch_shared(on.stream, attention_by_tiles<In, Shape>, parts.units(p), Shape::threads,
                 sizeof(tiles_memory<A, Shape>), p, parts);
   combine_chunks<In>(on, p, parts);
 }
@@ -32,8 +31,7 @@ template <class In, class Shape>
 void run_by_lanes(executor& on, const core::attention_problem& p) {
   using A = arithmetic_t<In>;
   const auto parts = parts_of_keys<A>(on, p, Shape::keys, Shape::rows);
-  launch_grid(on.stream, attention_by_lanes<In, Shape>,
-              parts.units(p), Shape::threads, p, parts);
+  launch_grid(on.stream, attention_by_lanes<In, Shape>, parts.units(p), Shape::threads, p, parts);
   combine_chunks<In>(on, p, parts);
 }
 
