@@ -95,7 +95,7 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
   core::reproducible::row_total<float>* totals = nullptr;
   part_total<float>* raw_parts = nullptr;
   race_part* parts = nullptr;
-  stair_draws stairs = {.chunks = chunks};
+  stair_draws stairs = {.chunks = chunks, .counters = stair_window::counters_of(p.x.cols)};
   draw_state* states = nullptr;
   draw_list rest = {};  // what sample_in_rounds ends
   scratch_arrays::lay_out(on, [&](scratch_arrays& memory) {
@@ -103,8 +103,7 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
     raw_parts = memory.take<part_total<float>>(has_raws ? raw_chunks : 0);
     parts = memory.take<race_part>(has_race ? all_chunks : 0);
     stairs.parts = memory.take<stair_part>(has_stairs ? all_chunks : 0);
-    stairs.counted =
-        memory.take<std::uint32_t>(has_stairs && counts ? all_chunks * stair_window::bins : 0);
+    stairs.sums = memory.take<counted_sum>(has_stairs && counts ? all_chunks * stairs.counters : 0);
     states = memory.take<draw_state>(has_rest ? draws : 0);
     rest = {memory.take<std::int64_t>(has_rest ? draws : 0), memory.take<int>(has_rest ? 1 : 0)};
   });

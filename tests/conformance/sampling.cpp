@@ -276,7 +276,7 @@ TEST_CASE_TEMPLATE("cuts among many equal elements", In, float, bfloat16) {
 // values, of hardly any difference, far from 0, and ones that begin with what is not there; enough
 // of them that the draws near a cut are worth a second read.
 TEST_CASE_TEMPLATE("cuts of long rows", In, float, half, bfloat16) {
-  constexpr std::int64_t cols = 20011;
+  constexpr std::int64_t cols = 36013;
   constexpr std::int64_t rows = 18;
   queue q;
   problem<In> p({rows, cols, distribution::normal, 1, 3, 1, 62700});
@@ -289,10 +289,10 @@ TEST_CASE_TEMPLATE("cuts of long rows", In, float, half, bfloat16) {
           -16 * part,                  // descending
           ordinary > 6 ? 2.0F : 1.0F,  // two values
           ordinary / 1024,             // narrow
-          i < 17000 ? -infinity<float> : ordinary,
-          i < 9000 ? ordinary - 60 : ordinary,  // beyond a window
+          i < 30000 ? -infinity<float> : ordinary,
+          i < 16000 ? ordinary - 60 : ordinary,  // beyond a window
           1000 + ordinary,
-          i == 19000 ? 9.0F : ordinary / 2,  // one above all
+          i == 34000 ? 9.0F : ordinary / 2,  // one above all
           ordinary,
       };
       p.x(r, i) = static_cast<In>(values[static_cast<std::size_t>(r) % std::size(values)]);
@@ -381,6 +381,76 @@ TEST_CASE_TEMPLATE("a winner next to the cut", In, SOFTFOLD_TEST_INPUT_TYPES) {
     CHECK(kept(r, 0) == 750);
     CHECK(std::ranges::max(alone.row(r)) < 1500);
   }
+}
+
+// From 0 to 1, in no order.
+float share_of_place(std::int64_t row, std::int64_t column) {
+  const auto number = static_cast<std::uint32_t>(column * 2654435761U + row * 40503U) >> 12;
+  return static_cast<float>(number) * 0x1p-20F;
+}
+
+// Whoever asks how many elements are kept goes the exact way.
+template <class In>
+void check_exact_way(queue& q, const problem<In>& p, const setting& s) {
+  const std::int64_t rows = p.x.rows();
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(rows));
+  std::iota(numbers.begin(), numbers.end(), std::int64_t{1});
+  const column<std::int64_t> seeds(numbers);
+  matrix<std::int32_t> tokens({rows, 4, 0, 0}, role::output);
+  matrix<std::int32_t> exact({rows, 4, 0, 0}, role::output);
+  matrix<std::int32_t> kept({rows, 1, 0, 0}, role::output);
+  sample_options o = options_of(s);
+  o.seeds = seeds.ref();
+  sample(q, p.x.view(), tokens.view(), o);
+  o.kept = kept.vector();
+  sample(q, p.x.view(), exact.view(), o);
+  q.wait();
+  tokens.download();
+  exact.download();
+  INFO(describe(s.p));
+  CHECK(same_elements(tokens, exact));
+}
+
+// Elements that are all about as probable, so that winners are often next to the cut.
+TEST_CASE_TEMPLATE("winners among much about the cut", In, SOFTFOLD_TEST_INPUT_TYPES) {
+  queue q;
+  for (const std::int64_t cols : {9001, 33003}) {
+    problem<In> p({16, cols, distribution::normal, 1, 0, 0, 62710});
+    for (std::int64_t r = 0; r < 16; ++r) {
+      for (std::int64_t c = 0; c < cols; ++c) {
+        p.x(r, c) = In(reference::arithmetic_t<In>(share_of_place(r, c)));
+      }
+    }
+    p.commit();
+    CAPTURE(cols);
+    for (const setting& s :
+         {setting{{1, 0.5, 0, 0, 0, 0}}, setting{{1, 0.5, 0.6, 0, 0, 0}},
+          setting{{1, 0.3, 0.6, cols / 4, 0, 0}, filter_order::joint},
+          setting{{1, 1, 0, cols / 2, 0, 0}}, setting{{0.1, 0.4, 0.01, 0, 0, 0}}}) {
+      check_exact_way(q, p, s);
+    }
+  }
+}
+
+// The same with values as far as can be from what counting them in eighths of an octave tells of
+// their masses: most that stands before the cut is at the ends of those, the rest at their begins.
+TEST_CASE("winners about the cut, others where they mislead") {
+  queue q;
+  constexpr std::int64_t rows = 96;
+  constexpr std::int64_t cols = 9001;
+  problem<float> p({rows, cols, distribution::normal, 1, 0, 0, 62711});
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < cols; ++c) {
+      const float part = std::floor(share_of_place(r, c) * 8);
+      const std::int64_t kind = c % 16;
+      const float octaves = kind < 4    ? 2 + (part + 0.85F) / 8
+                            : kind == 4 ? 1 + (part - 0.1F) / 8
+                                        : (part - 0.1F) / 8;
+      p.x(r, c) = octaves * 0.693147182F;
+    }
+  }
+  p.commit();
+  check_exact_way(q, p, {{1, 0.565, 0, 0, 0, 0}});
 }
 
 // Two elements weigh something, at both ends of a row, and the logarithms of their random numbers

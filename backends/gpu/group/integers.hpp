@@ -72,6 +72,13 @@ __device__ inline void add_over_block(const core::sampling::mass& own, core::sam
     add_to(to, sum);
   }
 }
+template <int lanes, class T>
+requires(sizeof(T) == 4) __device__ inline void add_over_block(T own, T& to) {
+  own = sum_over_lanes(own, lanes);
+  if (threadIdx.x % lanes == 0) {
+    atomicAdd(&to, own);
+  }
+}
 template <int lanes>
 __device__ inline void add_over_block(std::int64_t own, std::int64_t& to) {
   own = sum_over_lanes(own, lanes);

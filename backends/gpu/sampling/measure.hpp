@@ -51,14 +51,6 @@ struct measure_memory {
   near_measure near;
 };
 
-template <int lanes>
-__device__ inline void add_over_block(float own, float& to) {
-  own = sum_over_lanes(own, lanes);
-  if (threadIdx.x % lanes == 0) {
-    atomicAdd(&to, own);
-  }
-}
-
 /// The sum of the threads' parts; to all of them.
 template <int lanes>
 __device__ inline near_measure sum_over_block(const near_measure& own, measure_memory& memory) {
@@ -164,10 +156,14 @@ struct row_measure {
     }
   }
 
+  __device__ static float sum_of(const float (&m)[block_columns]) {
+    return ((m[0] + m[1]) + (m[2] + m[3])) + ((m[4] + m[5]) + (m[6] + m[7]));
+  }
   /// Of columns [begin, end). To all of reader_threads threads.
-  template <int lanes, int ahead>
+  template <int lanes>
   __device__ near_measure nearly(std::int64_t begin, std::int64_t end,
                                  measure_memory& memory) const {
+    constexpr int ahead = 2;
     constexpr int step = reader_threads * block_columns;
     constexpr float log2_e = 1.44269504F;
     const auto scale_2 = static_cast<float>(scale) * log2_e;
@@ -176,6 +172,9 @@ struct row_measure {
     const float lowest = least();
     auto number = static_cast<std::uint32_t>(begin / block_columns) + threadIdx.x;
     near_measure own = {};
+    // A row has no more than a thread can count of its part in 32 bits.
+    std::uint32_t larger_count = 0;
+    std::uint32_t equal_before = 0;
     // In f64, or a long row's error would grow with it.
     double larger = 0;
     double whole = 0;
@@ -186,37 +185,35 @@ struct row_measure {
       first += ahead * step;
 #pragma unroll
       for (int a = 0; a < ahead; ++a) {
-        float part_larger = 0;
-        float part_whole = 0;
-        int part_count = 0;
-        int part_equal = 0;
+        float masses[block_columns];
+        float larger_masses[block_columns];
+        std::uint32_t part_equal = 0;
 #pragma unroll
         for (int i = 0; i < block_columns; ++i) {
           const float element = blocks[a].element(i);
-          const float e = element >= lowest ? fast_exp2((element - largest_x) * scale_2) : 0.0F;
-          part_whole += e;
-          if (element > x) {
-            part_larger += e;
-            ++part_count;
-          }
-          part_equal += element == x ? 1 : 0;
+          const float place = (element - largest_x) * scale_2;
+          masses[i] = fast_exp2(element >= lowest ? place : -infinity<float>);
+          larger_masses[i] = element > x ? masses[i] : 0.0F;
+          larger_count += element > x ? 1U : 0U;
+          part_equal += element == x ? 1U : 0U;
         }
         if (first < end) {
           part.template load_one<step>(first, a, blocks[a]);
         }
-        larger += static_cast<double>(part_larger);
-        whole += static_cast<double>(part_whole);
-        own.larger_count += part_count;
+        larger += static_cast<double>(sum_of(larger_masses));
+        whole += static_cast<double>(sum_of(masses));
         // Those of the blocks before the column's.
-        own.equal_before += number + a * reader_threads < own_block ? part_equal : 0;
+        equal_before += number + a * reader_threads < own_block ? part_equal : 0;
       }
       number += ahead * reader_threads;
     }
     // And those before it in its own.
     const std::int64_t at = std::int64_t{own_block} * block_columns + threadIdx.x;
     if (at < column && at >= begin && at < end && row.element(at) == x) {
-      ++own.equal_before;
+      ++equal_before;
     }
+    own.larger_count = larger_count;
+    own.equal_before = equal_before;
     own.larger = static_cast<float>(larger);
     own.whole = static_cast<float>(whole);
     near_measure sum = sum_over_block<lanes>(own, memory);

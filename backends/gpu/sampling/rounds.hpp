@@ -65,8 +65,7 @@ __device__ inline bool keeps_winner(const row_reader<In>& row, bool joint, verdi
   if (judged == verdict::unknown) {
     judged = judge_by_depth(measure, p);
     if (judged == verdict::unknown) {
-      const near_measure near =
-          measure.template nearly<lanes, round_ahead>(0, row.cols, memory.measure);
+      const near_measure near = measure.template nearly<lanes>(0, row.cols, memory.measure);
       judged = judge_nearly(near, near.equal_before, p, row.cols);
     }
     if (judged == verdict::unknown) {

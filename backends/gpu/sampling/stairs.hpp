@@ -2,8 +2,8 @@
 /// \file
 /// The stairs of a race: the elements whose keys are above those of all elements before them in the
 /// order. Filters keep a first part of the order, so whatever they cut, the token is one of these.
-/// One read finds those of a part of a row, and how many elements there are in each narrow range of
-/// values, which bounds the masses that tell where the cut is.
+/// One read finds those of a part of a row, and counts the elements of each narrow range of values,
+/// which bounds the masses that tell where the cut is.
 #pragma once
 
 #include <gpu/sampling/race.hpp>
@@ -20,31 +20,34 @@ struct stair_window {
   /// Of these at least so many are above the largest element that is known when the window is
   /// chosen.
   static constexpr int headroom = 6;
-  /// Windows begin at multiples of so many: most parts of a row have the same.
-  static constexpr int step = 4;
   static constexpr int bins = 256;
-  static constexpr float bins_of_octave = bins / octaves;
+  /// Elements are counted in finer ones, in as many of them as a part has at most.
+  static constexpr int most_counters = 2048;
+  /// Those of a row of so many columns: a short one is soon read again.
+  static constexpr int counters_of(std::int64_t columns) {
+    return columns < 32768 ? reader_threads : most_counters;
+  }
   /// Of a place, in octaves, generously, while elements are not further from 0 than `most`.
   static constexpr float error = 0x1p-12F;
   static constexpr float most = 0x1p13F;
 
-  /// An integer, so that the windows of parts have bins in common; -infinity: no element.
-  float low;
+  float low;  ///< an integer; -infinity: no element
 
   __device__ static stair_window below(float largest_2) {
-    constexpr int above = (octaves - headroom) / step * step;
-    return {ceilf(largest_2 * (1.0F / step)) * step - static_cast<float>(above)};
+    return {ceilf(largest_2) - static_cast<float>(octaves - headroom)};
   }
   /// What is nearest to a quarter of a bin counts to it. The lowest bin has what is below it, and
-  /// bin number `bins` what is above all.
+  /// bin number `bins` what is above all. So it is with counters.
   static constexpr float begin_of_first = -0.125F;  ///< of the first bin, in bins
   struct places {
     float scale;
     float offset;
 
-    [[nodiscard]] __device__ std::uint32_t bin(float x) const {
+    [[nodiscard]] __device__ std::uint32_t bin(float x) const { return counter(x, bins); }
+    /// Of so many.
+    [[nodiscard]] __device__ std::uint32_t counter(float x, float counters) const {
       const float share = saturated_fma(x, scale, offset);
-      return __float_as_uint(fmaf(share, 4.0F * bins, 0x1p23F)) >> 2 & (2 * bins - 1);
+      return __float_as_uint(fmaf(share, 4 * counters, 0x1p23F)) >> 2 & (2 * most_counters - 1);
     }
   };
   /// Of elements that this scale brings to units of log 2.
@@ -57,6 +60,13 @@ struct stair {
   float key;  ///< times log2 e, about
   float x;
   std::int64_t column;
+};
+
+/// The elements of a part's counters from one on: their number, and what their mass is at least if
+/// the mass at the window's low end is 1. What is below the window has none.
+struct counted_sum {
+  std::uint32_t count;
+  float least;
 };
 
 /// What the read of a part of a row finds.
@@ -86,15 +96,58 @@ struct stair_memory {
   /// For a bin the order key of the best key of its elements and of those above it, in the upper
   /// half, and that element's bits.
   std::uint64_t best[stair_window::bins + 2];
-  std::uint32_t counted[counts ? stair_window::bins + 1 : 1];  ///< what is above them, too
-  stair listed[most];
+  alignas(16) std::uint32_t counted[counts ? stair_window::most_counters + 1 : 1];
+  union {
+    stair listed[most];
+    /// A counted_sum's, in the end.
+    alignas(16) float least[counts ? stair_window::most_counters : 1];
+  };
+  /// Numbers of blocks of columns that are to be looked at: of each warp as many as it has lanes,
+  /// and as it looks at together.
+  std::uint32_t waiting[reader_threads + reader_threads / block_columns];
+  float least_of_warps[reader_threads / 32];
   std::uint64_t best_of_warps[reader_threads / 32];
   std::uint32_t top_of_warps[reader_threads / 32];
+  stair_window::places places[2];
   std::uint32_t count;
   std::uint32_t top;
   std::uint32_t lost;
   int kept;
 };
+
+/// Between a thread's registers and shared memory, four at a time if there are so many.
+template <int count>
+__device__ inline void load_words(const void* shared, std::uint32_t (&to)[count]) {
+  if constexpr (count % 4 == 0) {
+#pragma unroll
+    for (int i = 0; i < count; i += 4) {
+      const block16 four = static_cast<const block16*>(shared)[i / 4];
+#pragma unroll
+      for (int w = 0; w < 4; ++w) {
+        to[i + w] = four.words[w];
+      }
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      to[i] = static_cast<const std::uint32_t*>(shared)[i];
+    }
+  }
+}
+template <int count>
+__device__ inline void store_words(const std::uint32_t (&from)[count], void* shared) {
+  if constexpr (count % 4 == 0) {
+#pragma unroll
+    for (int i = 0; i < count; i += 4) {
+      static_cast<block16*>(shared)[i / 4] = {{from[i], from[i + 1], from[i + 2], from[i + 3]}};
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      static_cast<std::uint32_t*>(shared)[i] = from[i];
+    }
+  }
+}
 
 /// The race of a part of a row. `counts`: elements, too.
 template <int lanes, bool counts, class In>
@@ -102,18 +155,20 @@ class stair_race {
  public:
   using memory_type = stair_memory<counts>;
 
-  /// `depth`: elements whose scaled logit is so far below the largest are not kept.
+  /// `depth`: elements whose scaled logit is so far below the largest are not kept. `counters`:
+  /// most_counters of the window, or as many as there are threads.
   __device__ stair_race(const race<In, false>& race, double depth, std::int64_t begin,
-                        std::int64_t end, memory_type& memory)
+                        std::int64_t end, int counters, memory_type& memory)
       : race_(race),
         numbers_(race.noise),
         below_(race.scale > 0 ? static_cast<float>(depth / race.scale) : infinity<float>),
         begin_(begin),
         end_(end),
+        counters_(counters),
         memory_(memory) {}
 
-  /// `counted`: the bins' elements, if `counts`; none if part.low is -infinity.
-  __device__ void run(stair_part& part, std::uint32_t* counted) {
+  /// `sums`: from each counter on, if `counts`; nothing if part.low is -infinity.
+  __device__ void run(stair_part& part, counted_sum* sums) {
     const auto thread = static_cast<int>(threadIdx.x);
     column_block<In> blocks[ahead];
     std::int64_t first = begin_;
@@ -136,13 +191,17 @@ class stair_race {
         usable ? stair_window::below(top_2) : stair_window{-infinity<float>};
     const bool exists = top != -infinity<float>;
     if (usable) {
+      places_ = window.of_scale(race_.scale_2);
       if (thread == 0) {
         memory_.top = order_key(top);
       }
-      places_ = window.of_scale(race_.scale_2);
-      forget_origin(places_.scale);  // or they would be copied to registers for each use
-      forget_origin(places_.offset);
+      if (thread < 2) {
+        memory_.places[thread] = places_;
+      }
       seed(first, blocks);
+      // From where the compiler does not see that all threads have the same: of registers that they
+      // share an instruction takes one, so that each use of two would copy one.
+      places_ = memory_.places[thread % 2];
       top = go(first, blocks);
       __syncthreads();
       top = top_of_block(top);
@@ -157,7 +216,7 @@ class stair_race {
                             (is_lost ? stair_part::lost : 0U) |
                             (memory_.count > memory_type::many ? stair_part::hides : 0U);
       if constexpr (counts) {
-        flags |= memory_.counted[stair_window::bins] != 0 ? stair_part::beyond : 0U;
+        flags |= memory_.counted[counters_] != 0 ? stair_part::beyond : 0U;
       }
       part.low = window.low;
       part.flags = flags;
@@ -165,8 +224,10 @@ class stair_race {
       part.count = is_lost ? 0 : memory_.kept;
     }
     if constexpr (counts) {
-      for (int i = thread; i < stair_window::bins; i += reader_threads) {
-        counted[i] = memory_.counted[i];
+      if (usable && counters_ == stair_window::most_counters) {
+        add_up<stair_window::most_counters / reader_threads>(sums);
+      } else if (usable) {
+        add_up<1>(sums);
       }
     }
   }
@@ -205,7 +266,7 @@ class stair_race {
       memory_.best[i] = none;
     }
     if constexpr (counts) {
-      for (int i = static_cast<int>(threadIdx.x); i <= stair_window::bins; i += reader_threads) {
+      for (int i = static_cast<int>(threadIdx.x); i <= counters_; i += reader_threads) {
         memory_.counted[i] = 0;
       }
     }
@@ -279,6 +340,8 @@ class stair_race {
   __device__ float go(std::int64_t first, column_block<In> (&blocks)[ahead]) {
     auto number = static_cast<std::uint32_t>(first / block_columns) + threadIdx.x;
     float top = -infinity<float>;
+    const auto counters = static_cast<float>(counters_);
+    int waiting = 0;
     while (first < end_) {
       const bool hides = shared_word(memory_.count) > memory_type::many;
       const float least = least_kept();
@@ -290,7 +353,7 @@ class stair_race {
         if constexpr (counts) {
 #pragma unroll
           for (int i = 0; i < block_columns; ++i) {
-            atomicAdd(&memory_.counted[places_.bin(blocks[a].element(i))], 1U);
+            atomicAdd(&memory_.counted[places_.counter(blocks[a].element(i), counters)], 1U);
           }
         }
       }
@@ -310,11 +373,15 @@ class stair_race {
       if (count(ballot(candidates != 0)) > lanes / 4) {
         seed_again(candidates, number);
       }
-      look_at(candidates, number, least, hides);
+      wait_for_look(candidates, number, least, hides, waiting);
       if (below_ < infinity<float> && order_key(top) > shared_word(memory_.top) && top == top) {
         atomicMax(&memory_.top, order_key(top));
       }
       number += ahead * reader_threads;
+    }
+    if (waiting > 0) {
+      look_at(waiting, waiting_blocks(), least_kept(),
+              shared_word(memory_.count) > memory_type::many);
     }
     return top;
   }
@@ -354,31 +421,42 @@ class stair_race {
     });
     candidates = still;
   }
-  /// Blocks of candidates are looked at by as many lanes as they have columns.
-  __device__ void look_at(unsigned candidates, std::uint32_t number, float least, bool hides) {
-    while (true) {
-      const lane_mask waiting = ballot(candidates != 0);
-      if (waiting == 0) {
-        return;
-      }
-      const std::uint32_t next =
-          number + static_cast<std::uint32_t>(lowest_bit(candidates | 1U << 31)) * reader_threads;
-      lane_mask left = waiting;
-      for (auto i = static_cast<int>(threadIdx.x % lanes) / block_columns; i > 0; --i) {
-        left &= left - 1;
-      }
-      const std::uint32_t looked = shuffle(next, left != 0 ? count((left & (~left + 1)) - 1) : 0);
-      const std::int64_t column =
-          std::int64_t{looked} * block_columns + threadIdx.x % block_columns;
-      stair found = {.key = 0, .x = 0, .column = -1};
-      if (left != 0 && column < race_.row.cols) {
-        found = look(column, least, hides);
-      }
-      raise_from(found);
-      if (count(waiting & lanes_below()) < lanes / block_columns) {
+  /// Blocks that a warp looks at together, each by as many lanes as it has columns.
+  static constexpr int looked = lanes / block_columns;
+
+  [[nodiscard]] __device__ std::uint32_t* waiting_blocks() const {
+    return memory_.waiting + threadIdx.x / lanes * (lanes + looked);
+  }
+  /// Candidates wait until there are enough of them: few reads of a warp find more than one.
+  __device__ void wait_for_look(unsigned candidates, std::uint32_t number, float least, bool hides,
+                                int& waiting) {
+    for (lane_mask found = ballot(candidates != 0); found != 0; found = ballot(candidates != 0)) {
+      if (candidates != 0) {
+        waiting_blocks()[waiting + count(found & lanes_below())] =
+            number + static_cast<std::uint32_t>(lowest_bit(candidates)) * reader_threads;
         candidates &= candidates - 1;
       }
+      waiting += count(found);
+      synchronize_warp();
+      while (waiting >= looked) {
+        waiting -= looked;
+        look_at(looked, waiting_blocks() + waiting, least, hides);
+      }
+      synchronize_warp();
     }
+  }
+  /// The last blocks that wait, `looked` at most.
+  __device__ void look_at(int blocks, const std::uint32_t* numbers, float least, bool hides) {
+    const auto block = static_cast<int>(threadIdx.x) % lanes / block_columns;
+    stair found = {.key = 0, .x = 0, .column = -1};
+    if (block < blocks) {
+      const std::int64_t column =
+          std::int64_t{numbers[block]} * block_columns + threadIdx.x % block_columns;
+      if (column < race_.row.cols) {
+        found = look(column, least, hides);
+      }
+    }
+    raise_from(found);
   }
   /// Lists a column if it may be a stair; else the result has none.
   __device__ stair look(std::int64_t column, float least, bool hides) {
@@ -442,11 +520,70 @@ class stair_race {
     }
   }
 
+  /// Each thread adds up neighbouring counters, from the last one on.
+  template <int each>
+  __device__ void add_up(counted_sum* sums) {
+    const auto thread = static_cast<int>(threadIdx.x);
+    constexpr float octaves =
+        static_cast<float>(stair_window::octaves) / static_cast<float>(each * reader_threads);
+    std::uint32_t count[each];
+    float least[each];
+    std::uint32_t least_words[each];
+    load_words(memory_.counted + thread * each, count);
+#pragma unroll
+    for (int i = each - 1; i >= 0; --i) {
+      const float begin =
+          (static_cast<float>(thread * each + i) + stair_window::begin_of_first) * octaves;
+      least[i] = begin > 0 ? static_cast<float>(count[i]) * fast_exp2(begin) : 0.0F;
+      if (i < each - 1) {
+        count[i] += count[i + 1];
+        least[i] += least[i + 1];
+      }
+    }
+    // From each thread's on, in its warp, and those of the warps behind.
+    counted_sum from = {count[0], least[0]};
+    for (int distance = 1; distance < lanes; distance *= 2) {
+      const int lane = thread % lanes + distance;
+      const counted_sum other = {shuffle(from.count, lane < lanes ? lane : 0),
+                                 shuffle(from.least, lane < lanes ? lane : 0)};
+      from.count += lane < lanes ? other.count : 0;
+      from.least += lane < lanes ? other.least : 0.0F;
+    }
+    if (thread % lanes == 0) {
+      memory_.top_of_warps[thread / lanes] = from.count;
+      memory_.least_of_warps[thread / lanes] = from.least;
+    }
+    const bool is_last = thread % lanes == lanes - 1;
+    const int next = is_last ? 0 : thread % lanes + 1;
+    counted_sum behind = {shuffle(from.count, next), shuffle(from.least, next)};
+    behind.count = is_last ? 0 : behind.count;
+    behind.least = is_last ? 0.0F : behind.least;
+    __syncthreads();
+    for (int w = thread / lanes + 1; w < reader_threads / lanes; ++w) {
+      behind.count += memory_.top_of_warps[w];
+      behind.least += memory_.least_of_warps[w];
+    }
+#pragma unroll
+    for (int i = 0; i < each; ++i) {
+      count[i] += behind.count;
+      least_words[i] = __float_as_uint(least[i] + behind.least);
+    }
+    store_words(count, memory_.counted + thread * each);
+    store_words(least_words, memory_.least + thread * each);
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < each; ++i) {
+      const int at = i * reader_threads + thread;
+      sums[at] = {memory_.counted[at], memory_.least[at]};
+    }
+  }
+
   race<In, false> race_;
   first_noise numbers_;
   float below_;
   std::int64_t begin_;
   std::int64_t end_;
+  int counters_;
   memory_type& memory_;
   stair_window::places places_{};
 };

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// Which stair of a row is the token: the best one before the filters' cut. On which side of it one
-/// is tell bounds of the masses before and after it, from the numbers of elements in bins; few
-/// stand so near that masses have to be added up.
+/// is tell bounds of the masses before and after it, from what the parts have counted; few stand so
+/// near that masses have to be added up.
 #pragma once
 
+#include <gpu/group/integers.hpp>
 #include <gpu/sampling/race_chunks.hpp>
 #include <gpu/sampling/stairs.hpp>
 
@@ -32,17 +33,16 @@ struct stair_filters {
   [[nodiscard]] __device__ bool count_elements() const { return top_p < 1 || most < cols; }
 };
 
-/// Elements of several bins, and bounds of their mass over that of the largest.
-struct bin_sum {
-  double least;
-  double most;
-  std::uint32_t count;
-
-  __device__ void add(const bin_sum& other) {
-    least += other.least;
-    most += other.most;
-    count += other.count;
-  }
+/// Of a row, or a part of one: what stands before an element, and what does not but has a part in
+/// top-p. Bounds of masses over that of the largest; of what stands before it the upper one has
+/// the element, too.
+struct counted_cut {
+  float least_before;
+  float most_before;
+  float least_after;
+  float most_after;
+  std::uint32_t before;   ///< elements that are larger
+  std::uint32_t reached;  ///< and those that are perhaps not smaller
 };
 
 struct cut_memory {
@@ -52,11 +52,8 @@ struct cut_memory {
 
   double keys[threads];
   std::int64_t columns[threads];
-  bin_sum from[stair_window::bins + 1];  ///< of the bins from this one on
-  bin_sum of_warps[threads / 32];
-  std::uint32_t counted[stair_window::bins];
+  counted_cut cut;
   std::uint32_t top;
-  std::uint32_t low;       ///< order key of the row's window
   std::uint32_t flags[4];  ///< whether a part has this one
   std::uint32_t best;      ///< order key of a number that the best key is not below
   int listed;  ///< stairs; if there are more than most_listed, they are read where they are
@@ -72,11 +69,13 @@ class stair_cut {
  public:
   __device__ stair_cut(const row_reader<In>& row, const core::sampling::parameters& p,
                        std::int64_t draw, const stair_filters& filters, const stair_part* parts,
-                       const std::uint32_t* counted, const row_chunks& chunks, cut_memory& memory)
+                       const counted_sum* sums, int counters, const row_chunks& chunks,
+                       cut_memory& memory)
       : race_(race<In, false>::of(row, p, draw)),
         filters_(filters),
         parts_(parts),
-        counted_(counted),
+        sums_(sums),
+        counters_(counters),
         chunks_(chunks.count),
         memory_(memory) {}
 
@@ -96,12 +95,8 @@ class stair_cut {
                      .judged = !has(stair_part::nan) && has(stair_part::lost) ? verdict::unraced
                                                                               : verdict::kept});
     }
-    window_ = {core::value_of_key<float>(memory_.low)};
-    top_place_ = fmaf(top, race_.scale_2, -window_.low);
+    top_ = top;
     largest_ = core::sampling::scaled(race_.scale, static_cast<double>(top));
-    if (filters_.count_elements()) {
-      add_up_bins();
-    }
     while (true) {
       const stair winner = best_above(below);
       // What is hidden by a removed stair of its bin may be the token.
@@ -120,8 +115,8 @@ class stair_cut {
   }
 
  private:
-  /// What sums of so many bins in f64, exponentials in f32 and masses' rounding to integers are off
-  /// by: a share, and so much an element.
+  /// What sums in f32, exponentials in f32 and masses' rounding to integers are off by: a share,
+  /// and so much an element.
   static constexpr double share = 0x1p-16;
   static constexpr double unit = 0x1p-50;
 
@@ -140,19 +135,16 @@ class stair_cut {
     __syncthreads();
     if (threadIdx.x == 0) {
       memory_.top = order_key(-infinity<float>);
-      memory_.low = order_key(-infinity<float>);
       for (std::uint32_t& flag : memory_.flags) {
         flag = 0;
       }
       memory_.listed = 0;
     }
-    memory_.counted[threadIdx.x] = 0;
     __syncthreads();
 #pragma unroll 1
     for (int c = static_cast<int>(threadIdx.x); c < chunks_; c += cut_memory::threads) {
       const stair_part& part = parts_[c];
       atomicMax(&memory_.top, part.top);
-      atomicMax(&memory_.low, order_key(part.low));
       for (unsigned left = part.flags; left != 0; left &= left - 1) {
         atomicMax(&memory_.flags[lowest_bit(left)], std::uint32_t{1});
       }
@@ -241,131 +233,116 @@ class stair_cut {
     }
   }
 
-  // ---- Bins.
+  // ---- Masses.
 
-  /// The mass of elements at a place, over that of the largest.
-  [[nodiscard]] __device__ double mass_at(float place) const {
-    return static_cast<double>(fast_exp2(place - top_place_));
-  }
-  /// Of so many elements in bin i.
-  [[nodiscard]] __device__ bin_sum sum_of(int i, std::uint32_t count) const {
-    if (count == 0) {
-      return {};
+  /// Of a part, around an element that min-p keeps.
+  [[nodiscard]] __device__ counted_cut cut_of(int part, float x) const {
+    const float low = parts_[part].low;
+    if (!(low > -infinity<float>)) {
+      return {};  // it has no elements
     }
-    const float begin = static_cast<float>(i) + stair_window::begin_of_first;
-    const float low = begin / stair_window::bins_of_octave - stair_window::error;
-    const float high = (begin + 1) / stair_window::bins_of_octave + stair_window::error;
-    const auto n = static_cast<double>(count);
-    bin_sum sum = {i > 0 ? n * mass_at(low) : 0, n * mass_at(high), count};
+    const counted_sum* const sums = sums_ + std::int64_t{part} * counters_;
+    const auto counters = static_cast<float>(counters_);
+    const float of_octave = counters / stair_window::octaves;
+    constexpr float error = stair_window::error;
+    const auto sum_from = [&](int i) {
+      return i < counters_ ? sums[i > 0 ? i : 0] : counted_sum{0, 0};
+    };
+    // Counters from `kept` on have nothing that min-p removes, those before `removed` nothing else.
+    int kept = 0;
+    int removed = 0;
     if (!filters_.is_joint) {
-      // What min-p removes has no mass.
-      const float cut = top_place_ - static_cast<float>(filters_.depth) * race<In, false>::log2_e;
-      sum.least = low < cut + stair_window::error ? 0 : sum.least;
-      sum.most = high < cut - stair_window::error ? 0 : sum.most;
+      const float below = static_cast<float>(filters_.depth) * race<In, false>::log2_e;
+      const float cut = fmaf(top_, race_.scale_2, -low) - below;
+      const auto place = [&](float at) {
+        return static_cast<int>(fminf(fmaxf(at * of_octave, 0.0F), counters));
+      };
+      kept = below < infinity<float> ? place(cut + 2 * error) + 2 : 0;
+      removed = below < infinity<float> ? place(cut - 2 * error) - 1 : 0;
     }
-    return sum;
-  }
-  /// A thread for each bin.
-  __device__ void add_up_bins() {
-    static_assert(stair_window::bins == cut_memory::threads);
-    const auto thread = static_cast<int>(threadIdx.x);
-    std::uint32_t own = 0;
-    constexpr int together = 16;  // loads under way
-    for (int first = 0; first < chunks_; first += together) {
-      float lows[together];
-      std::uint32_t counts[together];
-#pragma unroll
-      for (int i = 0; i < together; ++i) {
-        const int c = first + i < chunks_ ? first + i : first;
-        lows[i] = parts_[c].low;
-        counts[i] = counted_[c * stair_window::bins + thread];
-      }
-#pragma unroll
-      for (int i = 0; i < together; ++i) {
-        const std::uint32_t count = first + i < chunks_ ? counts[i] : 0;
-        if (lows[i] == window_.low) {
-          own += count;
-        } else if (count != 0) {
-          const int bin =
-              thread + static_cast<int>((lows[i] - window_.low) * stair_window::bins_of_octave);
-          atomicAdd(&memory_.counted[bin > 0 ? bin : 0], count);
-        }
-      }
-    }
-    __syncthreads();
-    bin_sum sum = sum_of(thread, own + memory_.counted[thread]);
-    for (int distance = 1; distance < lanes; distance *= 2) {
-      const int from = thread % lanes + distance;
-      const int lane = from < lanes ? from : lanes - 1;
-      const bin_sum other = {shuffle(sum.least, lane), shuffle(sum.most, lane),
-                             shuffle(sum.count, lane)};
-      if (from < lanes) {
-        sum.add(other);
-      }
-    }
-    if (thread % lanes == 0) {
-      memory_.of_warps[thread / lanes] = sum;
-    }
-    __syncthreads();
-    for (int w = thread / lanes + 1; w < cut_memory::threads / lanes; ++w) {
-      sum.add(memory_.of_warps[w]);
-    }
-    memory_.from[thread] = sum;
-    if (thread == 0) {
-      memory_.from[stair_window::bins] = {};
-    }
-    __syncthreads();
+    const auto own =
+        static_cast<int>(stair_window{low}.of_scale(race_.scale_2).counter(x, counters));
+    const counted_sum whole = sum_from(0);
+    const counted_sum before = sum_from(own + 1);
+    const counted_sum reached = sum_from(own);
+    const counted_sum least_whole = sum_from(kept);
+    const counted_sum most_whole = sum_from(removed);
+    // The least mass of counter i is that at its begin; the lowest has what is below it.
+    const float at_low = fast_exp2(fmaf(top_, -race_.scale_2, low) - error);
+    const float ratio = fast_exp2(1 / of_octave + 2 * error);
+    const float of_lowest = static_cast<float>(whole.count - sum_from(1).count) *
+                            fast_exp2((1 + stair_window::begin_of_first) / of_octave + 2 * error);
+    const float rounding = whole.least * 0x1p-18F;
+    const auto difference = [&](const counted_sum& of, const counted_sum& without) {
+      return of.least - without.least;
+    };
+    const float least_after = difference(least_whole, reached) - rounding;
+    const float most_after = difference(most_whole, before) + rounding;
+    return {
+        .least_before = at_low * before.least,
+        .most_before = at_low * (ratio * reached.least + (own > 0 ? 0 : of_lowest)),
+        .least_after = at_low * fmaxf(least_after, 0.0F),
+        .most_after = at_low * (ratio * fmaxf(most_after, 0.0F) + (removed > 0 ? 0 : of_lowest)),
+        .before = before.count,
+        .reached = reached.count};
   }
 
   /// By the masses and numbers of elements, of an element that min-p keeps.
-  [[nodiscard]] __device__ verdict judge(float x) const {
+  __device__ verdict judge(float x) {
     if (!filters_.count_elements()) {
       return verdict::kept;
     }
     if (has(stair_part::beyond)) {  // no masses are known
       return verdict::unknown;
     }
-    const float place = fmaf(x, race_.scale_2, -window_.low);
-    const float bin = place * stair_window::bins_of_octave - stair_window::begin_of_first;
-    constexpr float error = stair_window::error * stair_window::bins_of_octave;
-    if (!(bin - error >= 1 && bin + error < static_cast<float>(stair_window::bins))) {
-      return verdict::unknown;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      memory_.cut = {};
     }
-    const auto first = static_cast<int>(bin - error);
-    const auto last = static_cast<int>(bin + error);
-    const bin_sum& before = memory_.from[last + 1];  // these are before it
-    const bin_sum& reached = memory_.from[first];    // and all that are, and it
-    const bin_sum& all = memory_.from[0];
-    if (reached.count == 1) {
+    __syncthreads();
+    for (int first = 0; first < chunks_; first += cut_memory::threads) {
+      const int part = first + static_cast<int>(threadIdx.x);
+      const counted_cut own = part < chunks_ ? cut_of(part, x) : counted_cut{};
+      counted_cut& cut = memory_.cut;
+      add_over_block<lanes>(own.least_before, cut.least_before);
+      add_over_block<lanes>(own.most_before, cut.most_before);
+      add_over_block<lanes>(own.least_after, cut.least_after);
+      add_over_block<lanes>(own.most_after, cut.most_after);
+      add_over_block<lanes>(own.before, cut.before);
+      add_over_block<lanes>(own.reached, cut.reached);
+    }
+    __syncthreads();
+    const counted_cut cut = memory_.cut;
+    if (cut.reached == 1) {
       return verdict::kept;
     }
-    const bool few = reached.count <= filters_.most;
-    const bool too_many = before.count >= filters_.most;
+    const bool few = cut.reached <= filters_.most;
+    const bool too_many = cut.before >= filters_.most;
     if (too_many || filters_.top_p == 1) {
       return too_many ? verdict::removed : few ? verdict::kept : verdict::unknown;
     }
     // p of (before + after): what is before counts 1 - p times, what is after p times.
     const double p = filters_.top_p;
     const double rounding = unit * static_cast<double>(filters_.cols);
-    const double most_before =
-        (reached.most - mass_at(place - stair_window::error)) * (1 + share) + rounding;
-    const double least_after = (all.least - reached.least) * (1 - share) - rounding;
+    const float own = fast_exp2((x - top_) * race_.scale_2) * (1 - 2 * stair_window::error);
+    const double most_before = static_cast<double>(cut.most_before - own) * (1 + share) + rounding;
+    const double least_after = static_cast<double>(cut.least_after) * (1 - share) - rounding;
     if (few && most_before * (1 - p) < least_after * p) {
       return verdict::kept;
     }
-    const double least_before = before.least * (1 - share) - rounding;
-    const double most_after = (all.most - before.most) * (1 + share) + rounding;
+    const double least_before = static_cast<double>(cut.least_before) * (1 - share) - rounding;
+    const double most_after = static_cast<double>(cut.most_after) * (1 + share) + rounding;
     return least_before * (1 - p) > most_after * p ? verdict::removed : verdict::unknown;
   }
 
   race<In, false> race_;
   stair_filters filters_;
   const stair_part* parts_;
-  const std::uint32_t* counted_;
+  const counted_sum* sums_;
+  int counters_;
   int chunks_;
   cut_memory& memory_;
-  stair_window window_{};
-  float top_place_ = 0;
+  float top_ = 0;
   double largest_ = 0;
 };
 

@@ -2,7 +2,7 @@
 /// \file
 /// Draws of rows with filters by one read: parts of rows give their stairs, a block for each draw
 /// takes the token from them. Of the few whose best stair stands too near to the filters' cut for
-/// the numbers of elements to tell, the block reads the row.
+/// the parts' counters to tell, the block reads the row.
 #pragma once
 
 #include <gpu/job/row_source.hpp>
@@ -20,14 +20,15 @@ inline namespace SOFTFOLD_BACKEND {
 /// What the kernels of these draws leave to each other. A draw's number is draw * rows + row.
 struct stair_draws {
   row_chunks chunks = {};
-  stair_part* parts = nullptr;       ///< of draw d from d * chunks.count on
-  std::uint32_t* counted = nullptr;  ///< stair_window::bins of a part, if any are counted
+  stair_part* parts = nullptr;  ///< of draw d from d * chunks.count on
+  counted_sum* sums = nullptr;  ///< `counters` of a part, if its elements are counted
+  int counters = 0;
 
   [[nodiscard]] __device__ const stair_part* parts_of(std::int64_t number) const {
     return parts + number * chunks.count;
   }
-  [[nodiscard]] __device__ const std::uint32_t* counted_of(std::int64_t number) const {
-    return counted + number * chunks.count * stair_window::bins;
+  [[nodiscard]] __device__ counted_sum* sums_of(std::int64_t part) const {
+    return sums + part * counters;
   }
 };
 
@@ -51,9 +52,8 @@ __global__ void __launch_bounds__(reader_threads, least_resident(race_resident))
       race<In, false>::of(row_reader<In>::of(source.row(row), source.cols), p,
                           number / source.rows),
       core::sampling::min_p_depth(p.min_p), draws.chunks.begin(chunk),
-      draws.chunks.end(chunk, source.cols), shared.get())
-      .run(draws.parts[blockIdx.x],
-           counts ? draws.counted + std::int64_t{blockIdx.x} * stair_window::bins : nullptr);
+      draws.chunks.end(chunk, source.cols), draws.counters, shared.get())
+      .run(draws.parts[blockIdx.x], draws.sums_of(blockIdx.x));
 }
 
 template <int lanes, class In>
@@ -73,9 +73,10 @@ __global__ void __launch_bounds__(reader_threads, least_resident(2))
   const core::sampling::parameters p = core::sampling::parameters_of(problem.options, row);
   const bool has_stairs = ways.way_of(p) == sample_way::stairs;
   const auto reader = row_reader<In>::of(source.row(row), source.cols);
-  stair_cut<lanes, In> cut(
-      reader, p, draw, stair_filters::of(p, problem.options.order, source.cols),
-      draws.parts_of(number), draws.counted_of(number), draws.chunks, shared.get());
+  stair_cut<lanes, In> cut(reader, p, draw,
+                           stair_filters::of(p, problem.options.order, source.cols),
+                           draws.parts_of(number), draws.sums_of(number * draws.chunks.count),
+                           draws.counters, draws.chunks, shared.get());
   wait_for_launch_before();
   let_next_begin();
   if (!has_stairs) {
@@ -84,8 +85,7 @@ __global__ void __launch_bounds__(reader_threads, least_resident(2))
   draw_state state = cut.find();
   while (state.judged == verdict::unknown) {
     const auto measure = measure_of(reader, p, joint, state.top, state.winner);
-    const near_measure near =
-        measure.template nearly<lanes, round_ahead>(0, source.cols, rounds.measure);
+    const near_measure near = measure.template nearly<lanes>(0, source.cols, rounds.measure);
     const auto judged = [&](std::int64_t equal) {
       return judge_nearly(near, equal, p, source.cols);
     };
