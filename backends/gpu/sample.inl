@@ -95,7 +95,7 @@ void sample_float_rows(executor& on, const core::sample_problem& given, const sa
   core::reproducible::row_total<float>* totals = nullptr;
   part_total<float>* raw_parts = nullptr;
   race_part* parts = nullptr;
-  stair_draws stairs = {.chunks = chunks, .counters = stair_window::counters_of(p.x.cols)};
+  stair_draws stairs = {.chunks = chunks, .counters = stair_window::counters_of(draws, p.x.cols)};
   draw_state* states = nullptr;
   draw_list rest = {};  // what sample_in_rounds ends
   scratch_arrays::lay_out(on, [&](scratch_arrays& memory) {

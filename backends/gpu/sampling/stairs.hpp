@@ -23,9 +23,10 @@ struct stair_window {
   static constexpr int bins = 256;
   /// Elements are counted in finer ones, in as many of them as a part has at most.
   static constexpr int most_counters = 2048;
-  /// Those of a row of so many columns: a short one is soon read again.
-  static constexpr int counters_of(std::int64_t columns) {
-    return columns < 32768 ? reader_threads : most_counters;
+  /// Those for so many draws of rows: what more of them cost is more than a short row takes to be
+  /// read again, or than is gained where few draws need it.
+  static constexpr int counters_of(std::int64_t draws, std::int64_t columns) {
+    return draws < 4 || columns < 32768 ? reader_threads : most_counters;
   }
   /// Of a place, in octaves, generously, while elements are not further from 0 than `most`.
   static constexpr float error = 0x1p-12F;
