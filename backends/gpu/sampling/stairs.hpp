@@ -374,15 +374,11 @@ class stair_race {
       if (count(ballot(candidates != 0)) > lanes / 4) {
         seed_again(candidates, number);
       }
-      wait_for_look(candidates, number, least, hides, waiting);
+      wait_for_look(candidates, number, first >= end_, least, hides, waiting);
       if (below_ < infinity<float> && order_key(top) > shared_word(memory_.top) && top == top) {
         atomicMax(&memory_.top, order_key(top));
       }
       number += ahead * reader_threads;
-    }
-    if (waiting > 0) {
-      look_at(waiting, waiting_blocks(), least_kept(),
-              shared_word(memory_.count) > memory_type::many);
     }
     return top;
   }
@@ -428,10 +424,16 @@ class stair_race {
   [[nodiscard]] __device__ std::uint32_t* waiting_blocks() const {
     return memory_.waiting + threadIdx.x / lanes * (lanes + looked);
   }
-  /// Candidates wait until there are enough of them: few reads of a warp find more than one.
-  __device__ void wait_for_look(unsigned candidates, std::uint32_t number, float least, bool hides,
-                                int& waiting) {
-    for (lane_mask found = ballot(candidates != 0); found != 0; found = ballot(candidates != 0)) {
+  /// Candidates wait until there are enough of them, as few reads of a warp find more than one, or
+  /// no more come. One place looks: code that runs for the first time is slow.
+  __device__ void wait_for_look(unsigned candidates, std::uint32_t number, bool is_last,
+                                float least, bool hides, int& waiting) {
+    while (true) {
+      const lane_mask found = ballot(candidates != 0);
+      const int enough = found == 0 && is_last ? 1 : looked;
+      if (found == 0 && waiting < enough) {
+        return;
+      }
       if (candidates != 0) {
         waiting_blocks()[waiting + count(found & lanes_below())] =
             number + static_cast<std::uint32_t>(lowest_bit(candidates)) * reader_threads;
@@ -439,14 +441,15 @@ class stair_race {
       }
       waiting += count(found);
       synchronize_warp();
-      while (waiting >= looked) {
-        waiting -= looked;
-        look_at(looked, waiting_blocks() + waiting, least, hides);
+      while (waiting >= enough) {
+        const int blocks = waiting < looked ? waiting : looked;
+        waiting -= blocks;
+        look_at(blocks, waiting_blocks() + waiting, least, hides);
       }
       synchronize_warp();
     }
   }
-  /// The last blocks that wait, `looked` at most.
+  /// So many blocks, `looked` at most.
   __device__ void look_at(int blocks, const std::uint32_t* numbers, float least, bool hides) {
     const auto block = static_cast<int>(threadIdx.x) % lanes / block_columns;
     stair found = {.key = 0, .x = 0, .column = -1};
