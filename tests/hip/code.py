@@ -61,7 +61,7 @@ KINDS = {
     "race_finish": Kind(False, False, False, vectors=1, in_flight=0, sgpr_spills=32, lds=3),
     "sample_from_lists": Kind(False, False, False, vectors=1, in_flight=0),
     "sample_in_rounds": Kind(True, False, True, vectors=2, in_flight=0, sgpr_spills=400, lds=9),
-    "stair_chunks": Kind(True, False, True, vectors=2, in_flight=0, lds=15),
+    "stair_chunks": Kind(True, False, True, vectors=2, in_flight=0, lds=20),
     "stair_finish": Kind(True, False, True, vectors=2, in_flight=0, sgpr_spills=400, flat=True, lds=24),
     "raw_of_rows": Kind(False, False, True, vectors=1, in_flight=0),
     "totals_by_tiles": Kind(True, False, True, vectors=8, lds=9),

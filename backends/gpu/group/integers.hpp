@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Sums of integers over a block: exact, in whatever order.
+/// Sums over a block in whatever order: of integers, which are exact, and of floats, which are not.
 #pragma once
 
 #include <gpu/group/combine.hpp>

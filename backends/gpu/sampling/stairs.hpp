@@ -13,22 +13,22 @@
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// The scaled logits from `low` on, in units of log 2, in bins: each has a number of elements and a
-/// best runner.
+/// The scaled logits from `low` on, in units of log 2, in bins that have a best runner each, and in
+/// counters of elements.
 struct stair_window {
   static constexpr int octaves = 32;
   /// Of these at least so many are above the largest element that is known when the window is
   /// chosen.
   static constexpr int headroom = 6;
   static constexpr int bins = 256;
-  /// Elements are counted in finer ones, in as many of them as a part has at most.
   static constexpr int most_counters = 2048;
   /// Those for so many draws of rows: what more of them cost is more than a short row takes to be
   /// read again, or than is gained where few draws need it.
   static constexpr int counters_of(std::int64_t draws, std::int64_t columns) {
     return draws < 4 || columns < 32768 ? reader_threads : most_counters;
   }
-  /// Of a place, in octaves, generously, while elements are not further from 0 than `most`.
+  /// Of the distance of two places, in octaves, generously, while elements are not further from 0
+  /// than `most`.
   static constexpr float error = 0x1p-12F;
   static constexpr float most = 0x1p13F;
 
@@ -97,10 +97,10 @@ struct stair_memory {
   /// For a bin the order key of the best key of its elements and of those above it, in the upper
   /// half, and that element's bits.
   std::uint64_t best[stair_window::bins + 2];
+  /// By counters, and what is above them; in the end a counted_sum's, with `least`.
   alignas(16) std::uint32_t counted[counts ? stair_window::most_counters + 1 : 1];
   union {
     stair listed[most];
-    /// A counted_sum's, in the end.
     alignas(16) float least[counts ? stair_window::most_counters : 1];
   };
   /// Numbers of blocks of columns that are to be looked at: of each warp as many as it has lanes,

@@ -28,7 +28,7 @@ struct stair_draws {
     return parts + number * chunks.count;
   }
   [[nodiscard]] __device__ counted_sum* sums_of(std::int64_t part) const {
-    return sums + part * counters;
+    return sums == nullptr ? nullptr : sums + part * counters;
   }
 };
 

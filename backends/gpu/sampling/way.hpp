@@ -27,8 +27,8 @@ struct sample_ways {
   /// A race reads its row for each draw.
   static constexpr std::int64_t most_draws_raced = 4;
 
-  /// Elements are counted in 32 bits.
-  static constexpr std::int64_t most_raced = (std::int64_t{1} << 32) - 1;
+  /// Elements are counted in 32 bits, and up to a step of what stands for more behind the row.
+  static constexpr std::int64_t most_raced = (std::int64_t{1} << 32) - (1 << 14);
 
   bool by_row;       ///< all rows: f64, or too long
   bool is_wide;      ///< f64
