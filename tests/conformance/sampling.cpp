@@ -348,6 +348,41 @@ TEST_CASE_TEMPLATE("cuts of rows of some thousand elements", In, SOFTFOLD_TEST_I
   }
 }
 
+// From 0 to 1, in no order.
+float share_of_place(std::int64_t row, std::int64_t column) {
+  const auto number = static_cast<std::uint32_t>(column * 2654435761U + row * 40503U) >> 12;
+  return static_cast<float>(number) * 0x1p-20F;
+}
+
+// So many tokens of each row with a seed of its own, and how many elements are kept: whoever asks
+// for that goes the exact way.
+struct exact_tokens {
+  matrix<std::int32_t> tokens;
+  matrix<std::int32_t> kept;
+};
+template <class In>
+exact_tokens check_exact_way(queue& q, const problem<In>& p, const setting& s, std::int64_t draws) {
+  const std::int64_t rows = p.x.rows();
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(rows));
+  std::iota(numbers.begin(), numbers.end(), std::int64_t{1});
+  const column<std::int64_t> seeds(numbers);
+  matrix<std::int32_t> tokens({rows, draws, 0, 0}, role::output);
+  exact_tokens exact = {matrix<std::int32_t>({rows, draws, 0, 0}, role::output),
+                        matrix<std::int32_t>({rows, 1, 0, 0}, role::output)};
+  sample_options o = options_of(s);
+  o.seeds = seeds.ref();
+  sample(q, p.x.view(), tokens.view(), o);
+  o.kept = exact.kept.vector();
+  sample(q, p.x.view(), exact.tokens.view(), o);
+  q.wait();
+  tokens.download();
+  exact.tokens.download();
+  exact.kept.download();
+  INFO(describe(s.p));
+  CHECK(same_elements(tokens, exact.tokens));
+  return exact;
+}
+
 // Of 1500 elements alike, and others that weigh nothing, half are kept. What is not exact cannot
 // tell whether the next one is, too, and it is the winner among so many in some of these draws.
 TEST_CASE_TEMPLATE("a winner next to the cut", In, SOFTFOLD_TEST_INPUT_TYPES) {
@@ -360,55 +395,11 @@ TEST_CASE_TEMPLATE("a winner next to the cut", In, SOFTFOLD_TEST_INPUT_TYPES) {
     }
   }
   p.commit();
-  std::vector<std::int64_t> numbers(rows);
-  std::iota(numbers.begin(), numbers.end(), std::int64_t{1});
-  const column<std::int64_t> seeds(numbers);
-  matrix<std::int32_t> alone({rows, 256, 0, 0}, role::output);
-  matrix<std::int32_t> other({rows, 256, 0, 0}, role::output);
-  matrix<std::int32_t> kept({rows, 1, 0, 0}, role::output);
-  sample_options o;
-  o.top_p = 0.5;
-  o.seeds = seeds.ref();
-  sample(q, p.x.view(), alone.view(), o);
-  o.kept = kept.vector();
-  sample(q, p.x.view(), other.view(), o);
-  q.wait();
-  alone.download();
-  other.download();
-  kept.download();
-  CHECK(same_elements(alone, other));
+  exact_tokens exact = check_exact_way(q, p, {{1, 0.5, 0, 0, 0, 0}}, 256);
   for (std::int64_t r = 0; r < rows; ++r) {
-    CHECK(kept(r, 0) == 750);
-    CHECK(std::ranges::max(alone.row(r)) < 1500);
+    CHECK(exact.kept(r, 0) == 750);
+    CHECK(std::ranges::max(exact.tokens.row(r)) < 1500);
   }
-}
-
-// From 0 to 1, in no order.
-float share_of_place(std::int64_t row, std::int64_t column) {
-  const auto number = static_cast<std::uint32_t>(column * 2654435761U + row * 40503U) >> 12;
-  return static_cast<float>(number) * 0x1p-20F;
-}
-
-// Whoever asks how many elements are kept goes the exact way.
-template <class In>
-void check_exact_way(queue& q, const problem<In>& p, const setting& s) {
-  const std::int64_t rows = p.x.rows();
-  std::vector<std::int64_t> numbers(static_cast<std::size_t>(rows));
-  std::iota(numbers.begin(), numbers.end(), std::int64_t{1});
-  const column<std::int64_t> seeds(numbers);
-  matrix<std::int32_t> tokens({rows, 4, 0, 0}, role::output);
-  matrix<std::int32_t> exact({rows, 4, 0, 0}, role::output);
-  matrix<std::int32_t> kept({rows, 1, 0, 0}, role::output);
-  sample_options o = options_of(s);
-  o.seeds = seeds.ref();
-  sample(q, p.x.view(), tokens.view(), o);
-  o.kept = kept.vector();
-  sample(q, p.x.view(), exact.view(), o);
-  q.wait();
-  tokens.download();
-  exact.download();
-  INFO(describe(s.p));
-  CHECK(same_elements(tokens, exact));
 }
 
 // Elements that are all about as probable, so that winners are often next to the cut.
@@ -427,7 +418,7 @@ TEST_CASE_TEMPLATE("winners among much about the cut", In, SOFTFOLD_TEST_INPUT_T
          {setting{{1, 0.5, 0, 0, 0, 0}}, setting{{1, 0.5, 0.6, 0, 0, 0}},
           setting{{1, 0.3, 0.6, cols / 4, 0, 0}, filter_order::joint},
           setting{{1, 1, 0, cols / 2, 0, 0}}, setting{{0.1, 0.4, 0.01, 0, 0, 0}}}) {
-      check_exact_way(q, p, s);
+      check_exact_way(q, p, s, 4);
     }
   }
 }
@@ -450,7 +441,7 @@ TEST_CASE("winners about the cut, others where they mislead") {
     }
   }
   p.commit();
-  check_exact_way(q, p, {{1, 0.565, 0, 0, 0, 0}});
+  check_exact_way(q, p, {{1, 0.565, 0, 0, 0, 0}}, 4);
 }
 
 // Two elements weigh something, at both ends of a row, and the logarithms of their random numbers

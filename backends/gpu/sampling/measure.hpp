@@ -172,7 +172,7 @@ struct row_measure {
     const float lowest = least();
     auto number = static_cast<std::uint32_t>(begin / block_columns) + threadIdx.x;
     near_measure own = {};
-    // A row has no more than a thread can count of its part in 32 bits.
+    // Of a thread, whose share of a row 32 bits count.
     std::uint32_t larger_count = 0;
     std::uint32_t equal_before = 0;
     // In f64, or a long row's error would grow with it.

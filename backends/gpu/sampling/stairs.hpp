@@ -7,67 +7,17 @@
 #pragma once
 
 #include <gpu/sampling/race.hpp>
+#include <gpu/sampling/stair_window.hpp>
 
 #include <cstdint>
 
 namespace softfold::gpu {
 inline namespace SOFTFOLD_BACKEND {
 
-/// The scaled logits from `low` on, in units of log 2, in bins that have a best runner each, and in
-/// counters of elements.
-struct stair_window {
-  static constexpr int octaves = 32;
-  /// Of these at least so many are above the largest element that is known when the window is
-  /// chosen.
-  static constexpr int headroom = 6;
-  static constexpr int bins = 256;
-  static constexpr int most_counters = 2048;
-  /// Those for so many draws of rows: what more of them cost is more than a short row takes to be
-  /// read again, or than is gained where few draws need it.
-  static constexpr int counters_of(std::int64_t draws, std::int64_t columns) {
-    return draws < 4 || columns < 32768 ? reader_threads : most_counters;
-  }
-  /// Of the distance of two places, in octaves, generously, while elements are not further from 0
-  /// than `most`.
-  static constexpr float error = 0x1p-12F;
-  static constexpr float most = 0x1p13F;
-
-  float low;  ///< an integer; -infinity: no element
-
-  __device__ static stair_window below(float largest_2) {
-    return {ceilf(largest_2) - static_cast<float>(octaves - headroom)};
-  }
-  /// What is nearest to a quarter of a bin counts to it. The lowest bin has what is below it, and
-  /// bin number `bins` what is above all. So it is with counters.
-  static constexpr float begin_of_first = -0.125F;  ///< of the first bin, in bins
-  struct places {
-    float scale;
-    float offset;
-
-    [[nodiscard]] __device__ std::uint32_t bin(float x) const { return counter(x, bins); }
-    /// Of so many.
-    [[nodiscard]] __device__ std::uint32_t counter(float x, float counters) const {
-      const float share = saturated_fma(x, scale, offset);
-      return __float_as_uint(fmaf(share, 4 * counters, 0x1p23F)) >> 2 & (2 * most_counters - 1);
-    }
-  };
-  /// Of elements that this scale brings to units of log 2.
-  [[nodiscard]] __device__ places of_scale(float scale_2) const {
-    return {scale_2 * (1.0F / octaves), low * (-1.0F / octaves)};
-  }
-};
-
 struct stair {
   float key;  ///< times log2 e, about
   float x;
   std::int64_t column;
-};
-
-/// The elements of a part's counters from one on: their number, and what their mass is at least if
-/// the mass at the window's low end is 1. What is below the window has none.
-struct counted_sum {
-  std::uint32_t count;
-  float least;
 };
 
 /// What the read of a part of a row finds.
@@ -115,40 +65,6 @@ struct stair_memory {
   std::uint32_t lost;
   int kept;
 };
-
-/// Between a thread's registers and shared memory, four at a time if there are so many.
-template <int count>
-__device__ inline void load_words(const void* shared, std::uint32_t (&to)[count]) {
-  if constexpr (count % 4 == 0) {
-#pragma unroll
-    for (int i = 0; i < count; i += 4) {
-      const block16 four = static_cast<const block16*>(shared)[i / 4];
-#pragma unroll
-      for (int w = 0; w < 4; ++w) {
-        to[i + w] = four.words[w];
-      }
-    }
-  } else {
-#pragma unroll
-    for (int i = 0; i < count; ++i) {
-      to[i] = static_cast<const std::uint32_t*>(shared)[i];
-    }
-  }
-}
-template <int count>
-__device__ inline void store_words(const std::uint32_t (&from)[count], void* shared) {
-  if constexpr (count % 4 == 0) {
-#pragma unroll
-    for (int i = 0; i < count; i += 4) {
-      static_cast<block16*>(shared)[i / 4] = {{from[i], from[i + 1], from[i + 2], from[i + 3]}};
-    }
-  } else {
-#pragma unroll
-    for (int i = 0; i < count; ++i) {
-      static_cast<std::uint32_t*>(shared)[i] = from[i];
-    }
-  }
-}
 
 /// The race of a part of a row. `counts`: elements, too.
 template <int lanes, bool counts, class In>
@@ -226,9 +142,9 @@ class stair_race {
     }
     if constexpr (counts) {
       if (usable && counters_ == stair_window::most_counters) {
-        add_up<stair_window::most_counters / reader_threads>(sums);
+        add_up_counters<lanes, stair_window::most_counters / reader_threads>(memory_, sums);
       } else if (usable) {
-        add_up<1>(sums);
+        add_up_counters<lanes, 1>(memory_, sums);
       }
     }
   }
@@ -521,64 +437,6 @@ class stair_race {
           part.stairs[place] = own;
         }
       }
-    }
-  }
-
-  /// Each thread adds up neighbouring counters, from the last one on.
-  template <int each>
-  __device__ void add_up(counted_sum* sums) {
-    const auto thread = static_cast<int>(threadIdx.x);
-    constexpr float octaves =
-        static_cast<float>(stair_window::octaves) / static_cast<float>(each * reader_threads);
-    std::uint32_t count[each];
-    float least[each];
-    std::uint32_t least_words[each];
-    load_words(memory_.counted + thread * each, count);
-#pragma unroll
-    for (int i = each - 1; i >= 0; --i) {
-      const float begin =
-          (static_cast<float>(thread * each + i) + stair_window::begin_of_first) * octaves;
-      least[i] = begin > 0 ? static_cast<float>(count[i]) * fast_exp2(begin) : 0.0F;
-      if (i < each - 1) {
-        count[i] += count[i + 1];
-        least[i] += least[i + 1];
-      }
-    }
-    // From each thread's on, in its warp, and those of the warps behind.
-    counted_sum from = {count[0], least[0]};
-    for (int distance = 1; distance < lanes; distance *= 2) {
-      const int lane = thread % lanes + distance;
-      const counted_sum other = {shuffle(from.count, lane < lanes ? lane : 0),
-                                 shuffle(from.least, lane < lanes ? lane : 0)};
-      from.count += lane < lanes ? other.count : 0;
-      from.least += lane < lanes ? other.least : 0.0F;
-    }
-    if (thread % lanes == 0) {
-      memory_.top_of_warps[thread / lanes] = from.count;
-      memory_.least_of_warps[thread / lanes] = from.least;
-    }
-    const bool is_last = thread % lanes == lanes - 1;
-    const int next = is_last ? 0 : thread % lanes + 1;
-    counted_sum behind = {shuffle(from.count, next), shuffle(from.least, next)};
-    behind.count = is_last ? 0 : behind.count;
-    behind.least = is_last ? 0.0F : behind.least;
-    __syncthreads();
-    for (int w = thread / lanes + 1; w < reader_threads / lanes; ++w) {
-      behind.count += memory_.top_of_warps[w];
-      behind.least += memory_.least_of_warps[w];
-    }
-#pragma unroll
-    for (int i = 0; i < each; ++i) {
-      count[i] += behind.count;
-      least_words[i] = __float_as_uint(least[i] + behind.least);
-    }
-    store_words(count, memory_.counted + thread * each);
-    store_words(least_words, memory_.least + thread * each);
-    __syncthreads();
-#pragma unroll
-    for (int i = 0; i < each; ++i) {
-      const int at = i * reader_threads + thread;
-      sums[at] = {memory_.counted[at], memory_.least[at]};
     }
   }
 
